@@ -1,0 +1,69 @@
+# Everything here needs only python3 (3.11 or newer) and make: `.venv` is made on first use.
+
+PYTHON ?= python3
+TESTS  ?= tests
+SEED   := $(or $(SEED),$(shell date +%s))
+BIN    := .venv/bin
+PIP    := $(BIN)/python -m pip -qq --disable-pip-version-check
+
+# The lock tool lives apart from what it locks.
+PIP_TOOLS := pip-tools==7.6.2
+LOCK_FLAGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench fuzz lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.ready ## watch a minute of the market
+	@$(BIN)/python -m laissez.demo
+
+test: .venv/.ready ## run the tests (TESTS=tests/test_house.py for some of them)
+	@echo "tests: $(TESTS)"
+	@$(BIN)/python -m pytest -n 2 $(TESTS)
+
+check: .venv/.ready ## lint, format, types, imports, docs
+	@echo "lint"
+	@$(BIN)/ruff check --quiet .
+	@echo "format"
+	@$(BIN)/ruff format --check .
+	@echo "types"
+	@$(BIN)/mypy
+	@echo "house"
+	@$(BIN)/python -m pytest tests/test_house.py
+
+bench: .venv/.ready ## measure the market
+	@$(BIN)/python benchmarks/market.py
+
+fuzz: .venv/.ready ## a long random run of the tests (SEED=n repeats one)
+	@echo "fuzz: $(TESTS), SEED=$(SEED)"
+	@HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) $(TESTS)
+
+lock: .venv-lock/.ready ## pin requirements.in (LOCK_FLAGS=--upgrade for newer versions)
+	@echo "locking requirements.txt"
+	@.venv-lock/bin/pip-compile --quiet --generate-hashes --strip-extras \
+		--no-header --no-annotate --no-emit-options \
+		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+		$(LOCK_FLAGS) --output-file requirements.txt requirements.in
+
+clean: ## remove whatever make made
+	@rm -rf .venv .venv-lock .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.ready: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"laissez needs Python 3.11 or newer: make PYTHON=python3.11")'
+	@echo "making .venv"
+	@$(PYTHON) -m venv --clear .venv
+	@echo "installing the locked requirements"
+	@$(PIP) install --require-hashes -r requirements.txt
+	@echo "installing laissez, editable"
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv-lock/.ready: Makefile
+	@echo "making .venv-lock"
+	@$(PYTHON) -m venv --clear .venv-lock
+	@.venv-lock/bin/python -m pip -qq --disable-pip-version-check install $(PIP_TOOLS)
+	@touch $@

@@ -1,0 +1,45 @@
+"""The market: who holds what, at what rate, and what moves when somebody says something.
+
+May import `model` and nothing else of the house. No clock, no I/O, no randomness, no async: a
+market is a function of the commands it was given. To read how a leaf changes hands, start with
+`handover`, then `ordering`, `holding` and `operating` (the rules), then `path`, `book`, `nodes`,
+`summaries`, `quotes`, `charges` (what makes them cheap).
+"""
+
+from laissez.market.market import Market
+from laissez.model import (
+    Amended,
+    Cancelled,
+    Code,
+    Expired,
+    FloorSet,
+    GuardSet,
+    LimitSet,
+    Placed,
+    Quote,
+    Rejected,
+    ResourceAdded,
+    ResourceWithdrawn,
+    Settled,
+    Transferred,
+    Unanswerable,
+)
+
+__all__ = [
+    "Amended",
+    "Cancelled",
+    "Code",
+    "Expired",
+    "FloorSet",
+    "GuardSet",
+    "LimitSet",
+    "Market",
+    "Placed",
+    "Quote",
+    "Rejected",
+    "ResourceAdded",
+    "ResourceWithdrawn",
+    "Settled",
+    "Transferred",
+    "Unanswerable",
+]

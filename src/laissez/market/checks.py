@@ -1,0 +1,149 @@
+"""Is a command well formed? Each check passes or raises `Refused`, before anything has changed.
+
+`Refused` never leaves the market: `Market.apply` turns it into the answer's last event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laissez.market.book import Order
+from laissez.market.nodes import Leaf, Scope
+from laissez.market.state import State
+from laissez.model.refusals import Code
+from laissez.model.values import MAX_RATE, MAX_TIME
+
+
+class Refused(Exception):
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def is_name(text: Any) -> bool:
+    """A name is printable text without white space at its ends."""
+    return type(text) is str and text != "" and text.isprintable() and text == text.strip()
+
+
+def is_path(path: Any) -> bool:
+    return type(path) is str and all(is_name(segment) for segment in path.split("/"))
+
+
+def is_rate(value: Any, least: int) -> bool:
+    return type(value) is int and least <= value <= MAX_RATE
+
+
+def is_time(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_TIME
+
+
+def check_path(path: Any) -> None:
+    if not is_path(path):
+        raise Refused(
+            Code.BAD_PATH,
+            f"{path!r} is not a path; join printable names with '/', for instance 'h100/r1/g0'",
+        )
+
+
+def check_tenant(state: State, tenant: Any) -> None:
+    if not is_name(tenant):
+        raise Refused(
+            Code.BAD_TENANT, f"{tenant!r} can't be a tenant; give a name of printable text"
+        )
+
+
+def check_order_id(order: Any) -> None:
+    if not is_name(order):
+        raise Refused(
+            Code.BAD_ORDER_ID, f"{order!r} can't be an order id; give an id of printable text"
+        )
+
+
+def check_price(price: Any) -> None:
+    if not is_rate(price, 1):
+        raise Refused(
+            Code.BAD_PRICE,
+            f"price {price!r} is not a whole number of micro-dollars per hour above 0",
+        )
+
+
+def check_limit(limit: Any, least: int) -> None:
+    if not is_rate(limit, least):
+        raise Refused(
+            Code.BAD_LIMIT,
+            f"limit {limit!r} is not a whole number of micro-dollars per hour, at least {least}",
+        )
+
+
+def check_price_within_limit(price: int, limit: int) -> None:
+    if price > limit:
+        raise Refused(
+            Code.PRICE_ABOVE_LIMIT,
+            f"price {price} is above limit {limit}; raise the limit or lower the price",
+        )
+
+
+def check_expiry(expires: Any, now: int) -> None:
+    if not is_time(expires) or expires <= now:
+        raise Refused(
+            Code.BAD_EXPIRY,
+            f"expiry {expires!r} is not a time after {now}; give a later one, or none",
+        )
+
+
+def scope_for_order(state: State, path: Any) -> Leaf | Scope:
+    """The node at a path that an order may name."""
+    node = state.nodes.get(path) if type(path) is str else None
+    if node is None:
+        check_path(path)
+    elif isinstance(node, Leaf) or node.placed:
+        return node
+    raise Refused(
+        Code.UNKNOWN_SCOPE, f"there is no resource under {path!r} yet; order a scope that exists"
+    )
+
+
+def known_leaf(state: State, path: Any) -> Leaf:
+    node = state.nodes.get(path) if type(path) is str else None
+    if isinstance(node, Leaf):
+        return node
+    check_path(path)
+    raise Refused(
+        Code.UNKNOWN_RESOURCE, f"there is no resource {path!r}; give the path of one that exists"
+    )
+
+
+def held_leaf(state: State, tenant: str, path: Any) -> Leaf:
+    leaf = known_leaf(state, path)
+    check_holder(leaf, tenant)
+    return leaf
+
+
+def check_holder(leaf: Leaf, tenant: str) -> None:
+    if leaf.owner != tenant:
+        raise Refused(
+            Code.NOT_THE_HOLDER,
+            f"{tenant!r} does not hold {leaf.path!r} now; look at its holdings first",
+        )
+
+
+def live_order(state: State, tenant: str, order_id: str) -> Order:
+    order = state.orders.get(order_id)
+    if order is None or order.tenant != tenant:
+        raise Refused(
+            Code.UNKNOWN_ORDER,
+            f"{tenant!r} has no live order {order_id!r}; it may be filled, expired or cancelled",
+        )
+    return order
+
+
+def check_not_under_leaf(state: State, path: str) -> None:
+    above = path.rpartition("/")[0]
+    while above:
+        if isinstance(state.nodes.get(above), Leaf):
+            raise Refused(
+                Code.PATH_UNDER_A_RESOURCE,
+                f"{above!r} is a resource, nothing can be below it; choose another path",
+            )
+        above = above.rpartition("/")[0]

@@ -1,0 +1,78 @@
+"""Volatility guards: the settings of a tree, and what they need to remember.
+
+`rise` remembers, for the present window only, the operator's quote of each scope as it was before
+the first order there. `fall` remembers per floor where it stood as its window began, and where it
+is to go (`Descent`); `hold` is remembered by the holding that it protects.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+BASIS_POINTS = 10_000
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """None is off."""
+
+    rise: int | None = None
+    fall: int | None = None
+    hold: int | None = None
+    window: int | None = None
+
+
+OFF = Guard()
+
+
+class Descent(msgspec.Struct, gc=False):
+    """A floor under a `fall` guard; `pending` while it has not come down to what was asked."""
+
+    scope: str
+    window_index: int
+    floor_at_start: int
+    asked: int
+    sequence: int
+    pending: bool
+
+
+class Tree:
+    """One resource type: its guard and the price references of the present window."""
+
+    __slots__ = ("descents", "guard", "name", "reference_window", "references")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.guard = OFF
+        self.reference_window = -1
+        self.references: dict[str, int] = {}
+        self.descents: dict[str, Descent] = {}
+
+    def window_index(self, at: int) -> int:
+        assert self.guard.window is not None
+        return at // self.guard.window
+
+    def next_boundary(self, at: int) -> int:
+        """When the window after the one at `at` begins."""
+        assert self.guard.window is not None
+        return (at // self.guard.window + 1) * self.guard.window
+
+    def reference(self, scope: str, at: int) -> int | None:
+        """The reference of a scope in the present window, None if it is yet to be taken."""
+        if self.reference_window != self.window_index(at):
+            return None
+        return self.references.get(scope)
+
+    def take_reference(self, scope: str, quoted: int, at: int) -> None:
+        """Remember a quote, 0 for none; what earlier windows remembered is forgotten."""
+        window = self.window_index(at)
+        if self.reference_window != window:
+            self.reference_window = window
+            self.references = {}
+        self.references[scope] = quoted
+
+    def clip(self, price: int, reference: int) -> int:
+        """The highest price that may be posted where `price` is asked."""
+        assert self.guard.rise is not None
+        if reference == 0:
+            return price
+        return min(price, reference * (BASIS_POINTS + self.guard.rise) // BASIS_POINTS)

@@ -1,0 +1,104 @@
+"""How a leaf changes hands. Every other rule ends here.
+
+`hand_over` closes the old holding (`Settled`), takes the winning order out of its book, opens the
+new holding, renews the summaries on the way up, and says so (`Transferred`). `rest` and `unrest`
+are the only ways into and out of a book.
+"""
+
+from __future__ import annotations
+
+from laissez.market.book import Order
+from laissez.market.charges import Trace
+from laissez.market.nodes import Hold, Leaf, Scope
+from laissez.market.state import State
+from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
+from laissez.market.timers import EXPIRY, HOLD_END
+from laissez.market.topology import forget_if_blank
+from laissez.model.events import Event, Reason, Settled, Transferred
+from laissez.model.values import Segments
+
+
+def hand_over(
+    state: State, leaf: Leaf, order: Order | None, reason: Reason, events: list[Event]
+) -> None:
+    """Give a leaf to an order's tenant, or back to the operator."""
+    at = state.now
+    old = leaf.owner
+    if old is not None:
+        account = state.accounts[old]
+        del account.holdings[leaf.path]
+        events.append(settle_holding(state, leaf))
+        if leaf.is_protected:
+            leaf.hold = None
+            state.agenda.note_dead()
+    new: str | None = None
+    order_id: str | None = None
+    leaf.hold = None
+    leaf.since = at
+    if order is None:
+        leaf.owner = None
+        leaf.limit = 0
+    else:
+        order_id = order.id
+        if order_id in state.orders:
+            unrest(state, order)
+        account = state.account(order.tenant)
+        new = account.name
+        leaf.owner = new
+        leaf.limit = order.limit
+        account.holdings[leaf.path] = leaf
+        hold = leaf.parent.tree.guard.hold
+        if hold:
+            leaf.hold = Hold(at + hold, order.limit, state.next_sequence())
+            state.agenda.add(at + hold, HOLD_END, leaf.hold.sequence, leaf)
+    owner_changed(leaf, old)
+    if leaf.book is not None:
+        leaf.book.cut(leaf.oldest)
+        forget_if_blank(state, leaf)
+    events.append(Transferred(at, leaf.path, old, new, order_id, reason))
+
+
+def settle_holding(state: State, leaf: Leaf) -> Settled:
+    """Make the open charge of a holding final; the caller starts what comes after it."""
+    assert leaf.owner is not None
+    trace = Trace(leaf, state.now)
+    charge = trace.charge()
+    state.accounts[leaf.owner].settled += charge
+    state.revenue_settled += charge
+    segments = Segments(trace.explain)
+    return Settled(state.now, leaf.owner, leaf.path, leaf.since, charge, segments)
+
+
+def rest(state: State, order: Order, node: Leaf | Scope) -> None:
+    """Post an order in the book of its scope."""
+    account = state.account(order.tenant)
+    state.orders[order.id] = account.orders[order.id] = order
+    book = node.book or state.book_at(node)
+    if book.add(order, state.now) and node.up is not None:
+        pressure_changed(node)
+    if node.idle and book.best is order:
+        idle_changed(node)
+    if order.expires is not None:
+        state.agenda.add(order.expires, EXPIRY, order.sequence, order)
+
+
+def unrest(state: State, order: Order) -> None:
+    """Take an order out of its book, for whatever reason."""
+    del state.orders[order.id]
+    account = state.accounts[order.tenant]
+    del account.orders[order.id]
+    node = state.nodes[order.scope]
+    book = node.book
+    assert book is not None
+    was_best = book.best is order
+    if book.remove(order, state.now) and node.up is not None:
+        pressure_changed(node)
+    if was_best:
+        if node.idle:
+            idle_changed(node)
+        if book.best is None:
+            forget_if_blank(state, node)
+    if order.expires is not None and order.expires > state.now:
+        state.agenda.note_dead()
+    if not account.orders:
+        state.forget_if_unused(account)

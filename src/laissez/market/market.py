@@ -1,0 +1,365 @@
+"""The market, as programs use it: eleven calls that change it, and questions that do not.
+
+A call builds one immutable command; `apply` lets time pass up to the command's instant, so that
+whatever falls due acts first, then executes it and returns the events. Two markets fed the same
+commands are the same market: there is no clock, no randomness and no I/O in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from msgspec import UNSET, UnsetType
+
+from laissez.market import snapshot
+from laissez.market.checks import Refused, is_time
+from laissez.market.charges import Trace
+from laissez.market.guards import Descent
+from laissez.market.holding import end_hold, relinquish, set_limit
+from laissez.market.nodes import Leaf, Scope, leaves_under
+from laissez.market.operating import (
+    add_resource,
+    set_floor,
+    set_guard,
+    settle,
+    step_floor,
+    withdraw,
+)
+from laissez.market.ordering import amend, cancel, expire, place
+from laissez.market.path import charged_rate
+from laissez.market.quotes import quote
+from laissez.market.state import State
+from laissez.market.timers import EXPIRY, FLOOR_STEP
+from laissez.market.book import Order
+from laissez.model.commands import (
+    AddResource,
+    Advance,
+    Amend,
+    Cancel,
+    Command,
+    Place,
+    Relinquish,
+    SetFloor,
+    SetGuard,
+    SetLimit,
+    Settle,
+    Withdraw,
+)
+from laissez.model.events import Event, Rejected
+from laissez.model.refusals import Code, Unanswerable
+from laissez.model.values import OpenOrder, Quote, Segment
+
+Events = tuple[Event, ...]
+
+
+def _advance(state: State, command: Advance, events: list[Event]) -> None:
+    """Time has passed already."""
+
+
+_RULES: dict[type, Callable[[State, Any, list[Event]], None]] = {
+    AddResource: add_resource,
+    Withdraw: withdraw,
+    SetFloor: set_floor,
+    SetGuard: set_guard,
+    Place: place,
+    Amend: amend,
+    Cancel: cancel,
+    SetLimit: set_limit,
+    Relinquish: relinquish,
+    Advance: _advance,
+    Settle: settle,
+}
+
+
+class Market:
+    """One market: a forest of resources, the orders for them, and who owes what."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self) -> None:
+        self._state = State()
+
+    # Commands ---------------------------------------------------------------------------------
+
+    def apply(self, command: Command) -> Events:
+        """Let time pass, execute one command, and say everything that happened, in order."""
+        rule = _RULES[type(command)]
+        state, at = self._state, command.at
+        if not is_time(at):
+            return (_bad_time(state.now, at),)
+        if at < state.now:
+            return (_time_went_back(state.now, at),)
+        events: list[Event] = []
+        heap = state.agenda.heap
+        if heap and heap[0][0] <= at:
+            self._pass_time(at, events)
+        state.now = at
+        try:
+            rule(state, command, events)
+        except Refused as refused:
+            events.append(Rejected(at, refused.code, refused.message))
+        return tuple(events)
+
+    def _pass_time(self, at: int, events: list[Event]) -> None:
+        """Let whatever falls due by `at` act, each at its own instant."""
+        state = self._state
+        while (timer := state.agenda.pop_due(at)) is not None:
+            state.now, kind, _, subject = timer
+            if kind == EXPIRY:
+                expire(state, cast(Order, subject), events)
+            elif kind == FLOOR_STEP:
+                step_floor(state, cast(Descent, subject), events)
+            else:
+                end_hold(state, cast(Leaf, subject), events)
+
+    def add_resource(
+        self, path: str, *, attributes: Mapping[str, str] | None = None, at: int
+    ) -> Events:
+        """Add one tradable resource; its holder can read the attributes."""
+        return self.apply(AddResource(at, path, _as_pairs(attributes)))
+
+    def withdraw(self, path: str, *, at: int) -> Events:
+        """Take a resource out of the market."""
+        return self.apply(Withdraw(at, path))
+
+    def set_floor(self, scope: str, floor: int, *, at: int) -> Events:
+        """Set the operator's lowest price for everything under a scope."""
+        return self.apply(SetFloor(at, scope, floor))
+
+    def guard(
+        self,
+        tree: str,
+        *,
+        rise: int | None = None,
+        fall: int | None = None,
+        hold: int | None = None,
+        window: int | None = None,
+        at: int,
+    ) -> Events:
+        """Set the volatility guards of a tree, all at once."""
+        return self.apply(SetGuard(at, tree, rise, fall, hold, window))
+
+    def place(
+        self,
+        tenant: str,
+        scope: str,
+        *,
+        price: int | None = None,
+        limit: int | None = None,
+        order: str,
+        at: int,
+        expires: int | None = None,
+    ) -> Events:
+        """Order any one resource under a scope."""
+        return self.apply(Place(at, tenant, order, scope, price, limit, expires))
+
+    def amend(
+        self,
+        tenant: str,
+        order: str,
+        *,
+        price: int | None = None,
+        limit: int | None = None,
+        expires: int | None | UnsetType = UNSET,
+        at: int,
+    ) -> Events:
+        """Replace an order under its own id; what is not given stays."""
+        return self.apply(Amend(at, tenant, order, price, limit, expires))
+
+    def cancel(self, tenant: str, order: str, *, at: int) -> Events:
+        """End an order."""
+        return self.apply(Cancel(at, tenant, order))
+
+    def set_limit(self, tenant: str, path: str, limit: int, *, at: int) -> Events:
+        """Set the retention limit of a held resource."""
+        return self.apply(SetLimit(at, tenant, path, limit))
+
+    def relinquish(self, tenant: str, path: str, *, at: int) -> Events:
+        """Give a held resource back."""
+        return self.apply(Relinquish(at, tenant, path))
+
+    def advance(self, *, at: int) -> Events:
+        """Let time pass."""
+        return self.apply(Advance(at))
+
+    def settle(self, *, at: int) -> Events:
+        """Close the statement period of every open holding."""
+        return self.apply(Settle(at))
+
+    # Questions about resources and prices -----------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The instant of the last command."""
+        return self._state.now
+
+    def next_timer(self) -> int | None:
+        """The next instant at which something falls due."""
+        return self._state.agenda.next()
+
+    def owner(self, path: str) -> str | None:
+        """Who holds a resource; None is the operator."""
+        return self._leaf(path).owner
+
+    def limit(self, path: str) -> int | None:
+        """The holder's retention limit, None when idle."""
+        leaf = self._leaf(path)
+        return None if leaf.owner is None else leaf.limit
+
+    def rate(self, path: str) -> int:
+        """What is charged for a resource now; for an idle one, its floor."""
+        return charged_rate(self._leaf(path))
+
+    def attributes(self, path: str, tenant: str | None = None) -> dict[str, str]:
+        """What was said of a resource when it was added, for its holder or the operator (None)."""
+        leaf = self._leaf(path)
+        if tenant is not None and leaf.owner != tenant:
+            raise Unanswerable(
+                Code.NOT_THE_HOLDER, f"only its holder can read the attributes of {path!r}"
+            )
+        return dict(leaf.attributes)
+
+    def quote(self, scope: str, tenant: str | None) -> Quote | None:
+        """What a resource under a scope would cost `tenant` now; None is the operator."""
+        node = self._state.nodes.get(scope)
+        return None if node is None else quote(node, tenant)
+
+    def resources(self) -> tuple[str, ...]:
+        """All resources, in tree order."""
+        roots = self._state.roots
+        return tuple(leaf.path for root in roots for leaf in leaves_under(root))
+
+    def scopes(self) -> tuple[str, ...]:
+        """All scopes that an order may name."""
+        nodes = self._state.nodes.items()
+        return tuple(path for path, node in nodes if isinstance(node, Leaf) or node.placed)
+
+    # Questions about tenants ------------------------------------------------------------------
+
+    def orders(self, tenant: str) -> tuple[OpenOrder, ...]:
+        """A tenant's live orders, in the order of their place in the queue."""
+        account = self._state.accounts.get(tenant)
+        if account is None:
+            return ()
+        return tuple(
+            OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires)
+            for o in sorted(account.orders.values(), key=lambda order: order.sequence)
+        )
+
+    def holdings(self, tenant: str) -> tuple[str, ...]:
+        """The resources that a tenant holds, in the order in which it won them."""
+        account = self._state.accounts.get(tenant)
+        return () if account is None else tuple(account.holdings)
+
+    def visible(self, tenant: str) -> frozenset[str]:
+        """The scopes of which a tenant may ask for a quote."""
+        visible = {root.path for root in self._state.roots}
+        account = self._state.accounts.get(tenant)
+        if account is not None:
+            for leaf in account.holdings.values():
+                scope: Scope | None = leaf.parent
+                while scope is not None and scope.path not in visible:
+                    visible.add(scope.path)
+                    scope = scope.parent
+        return frozenset(visible)
+
+    def check_visible(self, tenant: str, scope: str) -> Rejected | None:
+        """The refusal that whoever serves tenants answers with; None if the scope is visible."""
+        node = self._state.nodes.get(scope)
+        if isinstance(node, Scope) and node.placed:
+            if node.parent is None or tenant in node.holders:
+                return None
+        return Rejected(
+            self._state.now,
+            Code.SCOPE_NOT_VISIBLE,
+            f"{scope!r} is not visible to {tenant!r}; ask for a root, or for a scope above a "
+            "resource that it holds",
+        )
+
+    # Questions about money --------------------------------------------------------------------
+
+    def bill(self, tenant: str, at: int) -> int:
+        """All that a tenant owes since the beginning, in micro-dollar microseconds per hour."""
+        self._check_instant(at)
+        account = self._state.accounts.get(tenant)
+        if account is None:
+            return 0
+        return account.settled + sum(Trace(leaf, at).charge() for leaf in account.holdings.values())
+
+    def segments(self, tenant: str, at: int) -> dict[str, tuple[Segment, ...]]:
+        """The explanation of what is open, per holding."""
+        self._check_instant(at)
+        account = self._state.accounts.get(tenant)
+        if account is None:
+            return {}
+        return {path: tuple(Trace(leaf, at).explain()) for path, leaf in account.holdings.items()}
+
+    def revenue(self, at: int) -> int:
+        """All that the operator has earned since the beginning: the sum of all bills."""
+        self._check_instant(at)
+        return self._state.revenue_settled + sum(
+            Trace(leaf, at).charge()
+            for account in self._state.accounts.values()
+            for leaf in account.holdings.values()
+        )
+
+    # The whole state --------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """One hash of the whole state."""
+        return snapshot.digest(self._state)
+
+    def snapshot(self) -> bytes:
+        """The whole state, to be restored from."""
+        return snapshot.write(self._state)
+
+    @classmethod
+    def restore(cls, data: bytes) -> Market:
+        """The market that a snapshot was taken of."""
+        market = cls()
+        market._state = snapshot.read(data)
+        return market
+
+    def _leaf(self, path: str) -> Leaf:
+        node = self._state.nodes.get(path)
+        if not isinstance(node, Leaf):
+            raise Unanswerable(Code.UNKNOWN_RESOURCE, f"there is no resource {path!r}")
+        return node
+
+    def _check_instant(self, at: int) -> None:
+        if not is_time(at):
+            raise Unanswerable(Code.BAD_TIME, f"{at!r} is not a time in microseconds")
+        if at < self._state.now:
+            raise Unanswerable(
+                Code.TIME_WENT_BACK, f"{at} is past; the market is at {self._state.now}"
+            )
+        due = self._state.agenda.next()
+        if due is not None and at > due:
+            raise Unanswerable(
+                Code.BEYOND_NEXT_TIMER, f"something falls due at {due}; advance to {at} first"
+            )
+
+
+def _as_pairs(attributes: Any) -> Any:
+    """A mapping as sorted pairs; anything else as it is, for the market to refuse."""
+    if attributes is None:
+        return ()
+    if not isinstance(attributes, Mapping):
+        return attributes
+    try:
+        return tuple(sorted(attributes.items()))
+    except TypeError:
+        return tuple(attributes.items())
+
+
+def _bad_time(now: int, at: Any) -> Rejected:
+    return Rejected(
+        now, Code.BAD_TIME, f"at={at!r} is not a time; give microseconds as a whole number from 0"
+    )
+
+
+def _time_went_back(now: int, at: int) -> Rejected:
+    return Rejected(
+        now, Code.TIME_WENT_BACK, f"at={at} is before {now}, where the market is; give a later time"
+    )

@@ -1,0 +1,204 @@
+"""The forest: leaves, scopes, and how they are hung together.
+
+`path` names a node, `parent` leads up to the root: that is the tree that people see, and the way
+along which a leaf's rate, floor and winner are read.
+
+Every inner node also keeps a summary of what lies below it (see `summaries`), and renewing a
+summary means looking at all members of a node. So that this costs little however many children a
+scope has, children beyond `WIDTH` are put into nameless groups, and groups into groups, in the
+order in which they were added: a tree that only ever grows at its right end. `up` leads along
+these members; `members` of a scope are its children, or groups that hold them.
+
+A scope without a place in the tree is one that is known only by its floor, or by the orders that
+rest on a withdrawn leaf. It gets its place with its first resource and then keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from laissez.market.book import NEVER
+
+if TYPE_CHECKING:
+    from laissez.market.book import Book
+    from laissez.market.guards import Tree
+
+WIDTH = 16
+NOTHING_REACHES = -1
+
+Low = tuple[int, str | None, bool, int, str | None, bool]
+NOTHING_LOW: Low = (NEVER, None, True, NEVER, None, True)
+
+
+class Hold:
+    """A guard's promise: until then nothing is lost to price, and `cap` is the most charged.
+
+    When it is over it is still remembered, because the charge since then depends on it.
+    """
+
+    __slots__ = ("cap", "limit_was_put_off", "over", "sequence", "until")
+
+    def __init__(self, until: int, cap: int, sequence: int) -> None:
+        self.until = until
+        self.cap = cap
+        self.sequence = sequence
+        self.limit_was_put_off = False
+        self.over = False
+
+
+class Member:
+    """What a leaf, a scope and a group have in common: a summary, and a place under another."""
+
+    __slots__ = (
+        "book",
+        "crowd",
+        "idle",
+        "idle_floor",
+        "low",
+        "oldest",
+        "other",
+        "reach",
+        "up",
+        "weakest",
+    )
+
+    def __init__(self) -> None:
+        self.up: Branch | None = None
+        self.book: Book | None = None
+        self.idle = 0
+        self.crowd = 0
+        self.idle_floor = NEVER
+        self.reach = NOTHING_REACHES
+        self.weakest: Leaf | None = None
+        self.other: Leaf | None = None
+        self.low = NOTHING_LOW
+        self.oldest = NEVER
+
+
+class Leaf(Member):
+    """One tradable resource; `owner` None is the operator."""
+
+    __slots__ = ("attributes", "hold", "limit", "owner", "parent", "path", "since")
+
+    def __init__(self, path: str, parent: Scope) -> None:
+        super().__init__()
+        self.path = path
+        self.parent = parent
+        self.attributes: tuple[tuple[str, str], ...] = ()
+        self.owner: str | None = None
+        self.limit = 0
+        self.since = 0
+        self.hold: Hold | None = None
+
+    @property
+    def tree(self) -> Tree:
+        return self.parent.tree
+
+    @property
+    def is_protected(self) -> bool:
+        return self.hold is not None and not self.hold.over
+
+
+class Branch(Member):
+    """An inner node, with or without a name."""
+
+    __slots__ = ("holders", "inner", "members")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.members: list[Leaf | Scope | Group] = []
+        self.inner = NOTHING_LOW
+        self.holders: dict[str, int] = {}
+
+
+class Scope(Branch):
+    """A named inner node; `known_children` counts every node below it that has a name."""
+
+    __slots__ = ("known_children", "parent", "path", "placed", "tree")
+
+    def __init__(self, path: str, parent: Scope | None, tree: Tree) -> None:
+        super().__init__()
+        self.path = path
+        self.parent = parent
+        self.tree = tree
+        self.placed = False
+        self.known_children = 0
+
+
+class Group(Branch):
+    """Some neighbouring children of a scope that has many."""
+
+    __slots__ = ()
+
+
+def hang(scope: Scope, child: Leaf | Scope) -> Group | None:
+    """Make `child` the last child of `scope`; the group, if any, that took over all the others."""
+    spine: list[Branch] = [scope]
+    while spine[-1].members and isinstance(spine[-1].members[-1], Group):
+        spine.append(spine[-1].members[-1])
+    height = len(spine)
+    while spine and len(spine[-1].members) == WIDTH:
+        spine.pop()
+    shelter = None
+    if not spine:
+        shelter = Group()
+        _move(scope.members, shelter)
+        scope.members = []
+        _put(shelter, scope)
+        spine = [scope]
+        height += 1
+    while len(spine) < height:
+        group = Group()
+        _put(group, spine[-1])
+        spine.append(group)
+    _put(child, spine[-1])
+    return shelter
+
+
+def unhang(child: Leaf | Scope) -> Branch:
+    """Take a child out of its place; the branch from which summaries are to be renewed."""
+    branch = child.up
+    assert branch is not None
+    branch.members.remove(child)
+    child.up = None
+    while isinstance(branch, Group) and not branch.members:
+        above = branch.up
+        assert above is not None
+        above.members.remove(branch)
+        branch = above
+    while isinstance(branch, Scope) and len(branch.members) == 1:
+        only = branch.members[0]
+        if not isinstance(only, Group):
+            break
+        _move(only.members, branch)
+        branch.members = only.members
+    return branch
+
+
+def _put(member: Leaf | Scope | Group, branch: Branch) -> None:
+    branch.members.append(member)
+    member.up = branch
+
+
+def _move(members: list[Leaf | Scope | Group], branch: Branch) -> None:
+    branch.members = members
+    for member in members:
+        member.up = branch
+
+
+def leaves_under(node: Leaf | Branch) -> list[Leaf]:
+    """All leaves under a node, in tree order."""
+    if isinstance(node, Leaf):
+        return [node]
+    return [leaf for member in node.members for leaf in leaves_under(member)]
+
+
+def children_of(scope: Branch) -> list[Leaf | Scope]:
+    """The children of a scope, in tree order, without the groups."""
+    children: list[Leaf | Scope] = []
+    for member in scope.members:
+        if isinstance(member, Group):
+            children.extend(children_of(member))
+        else:
+            children.append(member)
+    return children

@@ -1,0 +1,283 @@
+"""The operator's side: resources, floors, guards, statement periods.
+
+A floor is set where it is set, in one book. Raising it moves the holders under the scope whose
+limit it passes, found as the scope's weakest one after the other. Lowering it moves idle leaves
+that have a winner now: the search for the lowest floor, leftmost, enters only branches in which
+the furthest order (`reach`) gets to the cheapest idle leaf (`idle_floor`).
+"""
+
+from __future__ import annotations
+
+from laissez.market.book import NEVER
+from laissez.market.checks import (
+    Refused,
+    check_not_under_leaf,
+    check_path,
+    is_name,
+    is_rate,
+    known_leaf,
+)
+from laissez.market.guards import OFF, Descent, Guard, Tree
+from laissez.market.handover import hand_over, settle_holding
+from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
+from laissez.market.path import floor_at, winner_of
+from laissez.market.state import State
+from laissez.market.summaries import idle_changed, pressure_changed
+from laissez.market.timers import FLOOR_STEP
+from laissez.market.topology import add_leaf, forget_if_blank, know_scope, remove_leaf, tree_named
+from laissez.model.commands import AddResource, SetFloor, SetGuard, Settle, Withdraw
+from laissez.model.events import Event, FloorSet, GuardSet, ResourceAdded, ResourceWithdrawn
+from laissez.model.refusals import Code
+from laissez.model.values import MAX_TIME
+
+Found = tuple[int, Leaf | None]
+
+
+# Resources ------------------------------------------------------------------------------------
+
+
+def add_resource(state: State, command: AddResource, events: list[Event]) -> None:
+    path = command.resource
+    check_path(path)
+    if "/" not in path:
+        raise Refused(
+            Code.ROOT_IS_NOT_A_RESOURCE,
+            f"{path!r} is a root and can't be a resource; add a name below it: '{path}/...'",
+        )
+    _check_attributes(command.attributes)
+    node = state.nodes.get(path)
+    if isinstance(node, Leaf):
+        raise Refused(
+            Code.RESOURCE_EXISTS, f"resource {path!r} is there already; choose another path"
+        )
+    if node is not None and (node.placed or node.known_children):
+        raise Refused(
+            Code.PATH_IS_A_SCOPE, f"{path!r} is a scope with paths below it; add a resource there"
+        )
+    check_not_under_leaf(state, path)
+    events.append(ResourceAdded(state.now, path, command.attributes))
+    leaf = add_leaf(state, path, command.attributes)
+    winner = winner_of(leaf)
+    if winner is not None:
+        hand_over(state, leaf, winner, "idle", events)
+
+
+def _check_attributes(attributes: object) -> None:
+    if type(attributes) is tuple:
+        for pair in attributes:
+            if not (type(pair) is tuple and len(pair) == 2):
+                break
+            if not (type(pair[0]) is str and type(pair[1]) is str):
+                break
+        else:
+            return
+    raise Refused(
+        Code.BAD_ATTRIBUTES, "attributes are a mapping of text to text; write numbers as text"
+    )
+
+
+def withdraw(state: State, command: Withdraw, events: list[Event]) -> None:
+    leaf = known_leaf(state, command.resource)
+    if leaf.owner is not None:
+        hand_over(state, leaf, None, "withdrawn", events)
+    remove_leaf(state, leaf)
+    events.append(ResourceWithdrawn(state.now, leaf.path))
+
+
+# Floors ---------------------------------------------------------------------------------------
+
+
+def set_floor(state: State, command: SetFloor, events: list[Event]) -> None:
+    path, asked = command.scope, command.floor
+    check_path(path)
+    if not is_rate(asked, 0):
+        raise Refused(
+            Code.BAD_FLOOR,
+            f"floor {asked!r} is not a whole number of micro-dollars per hour, at least 0",
+        )
+    check_not_under_leaf(state, path)
+    node = know_scope(state, path)
+    _ask_floor(state, node, asked, events)
+    forget_if_blank(state, node)
+
+
+def _ask_floor(state: State, node: Leaf | Scope, asked: int, events: list[Event]) -> None:
+    """Set a floor as far as the `fall` guard allows now, and plan the rest."""
+    floor = asked
+    tree, before = node.tree, state.book_at(node).floor
+    if tree.guard.fall is not None:
+        window = tree.window_index(state.now)
+        descent = tree.descents.get(node.path)
+        if descent is None or descent.window_index != window:
+            _drop_plan(state, descent)
+            descent = Descent(node.path, window, before, asked, 0, False)
+            tree.descents[node.path] = descent
+        floor = max(asked, min(before, descent.floor_at_start - tree.guard.fall))
+        descent.asked = asked
+        _drop_plan(state, descent)
+        if floor > asked:
+            _plan_step(state, tree, descent)
+    _move_floor(state, node, floor, asked, events)
+
+
+def _plan_step(state: State, tree: Tree, descent: Descent) -> None:
+    """A floor has further to go: at the next boundary of the window, if it may fall at all."""
+    descent.pending = True
+    descent.sequence = state.next_sequence()
+    if tree.guard.fall:
+        boundary = tree.next_boundary(state.now)
+        state.agenda.add(boundary, FLOOR_STEP, descent.sequence, descent)
+
+
+def _drop_plan(state: State, descent: Descent | None) -> None:
+    if descent is not None and descent.pending:
+        descent.pending = False
+        state.agenda.note_dead()
+
+
+def step_floor(state: State, descent: Descent, events: list[Event]) -> None:
+    """A window begins: let a falling floor go on."""
+    node = state.nodes[descent.scope]
+    tree, before = node.tree, state.book_at(node).floor
+    assert tree.guard.fall is not None
+    descent.window_index = tree.window_index(state.now)
+    descent.floor_at_start = before
+    floor = max(descent.asked, before - tree.guard.fall)
+    descent.pending = floor > descent.asked
+    if descent.pending:
+        boundary = tree.next_boundary(state.now)
+        state.agenda.add(boundary, FLOOR_STEP, descent.sequence, descent)
+    _move_floor(state, node, floor, descent.asked, events)
+    forget_if_blank(state, node)
+
+
+def _move_floor(
+    state: State, node: Leaf | Scope, floor: int, asked: int, events: list[Event]
+) -> None:
+    """Let a floor stand at a new value, and whoever must or may move because of it, move."""
+    book = state.book_at(node)
+    before = book.floor
+    book.floor = floor
+    events.append(FloorSet(state.now, node.path, floor, asked))
+    if floor == before:
+        return
+    book.remember(state.now)
+    pressure_changed(node)
+    if node.idle:
+        idle_changed(node)
+    if floor > before:
+        while node.weakest is not None and node.weakest.limit < floor:
+            hand_over(state, node.weakest, winner_of(node.weakest), "floor", events)
+    else:
+        while (leaf := _idle_leaf_with_winner(node)) is not None:
+            hand_over(state, leaf, winner_of(leaf), "idle", events)
+
+
+def _idle_leaf_with_winner(node: Leaf | Scope) -> Leaf | None:
+    """The idle leaf under a node with the lowest floor, then leftmost, of those with a winner."""
+    floor, reach = 0, -1
+    above = node.parent
+    while above is not None:
+        if above.book is not None:
+            floor = max(floor, above.book.floor)
+            if above.book.best is not None:
+                reach = max(reach, above.book.best.limit)
+        above = above.parent
+    return _search_idle(node, floor, reach, (NEVER, None))[1]
+
+
+def _search_idle(node: Leaf | Branch, floor: int, reach: int, found: Found) -> Found:
+    lowest = max(floor, node.idle_floor)
+    if lowest >= found[0] or max(reach, node.reach) < lowest:
+        return found
+    if isinstance(node, Leaf):
+        return lowest, node
+    if node.book is not None:
+        floor = max(floor, node.book.floor)
+        if node.book.best is not None:
+            reach = max(reach, node.book.best.limit)
+    for member in node.members:
+        found = _search_idle(member, floor, reach, found)
+        if found[0] <= lowest:
+            break
+    return found
+
+
+# Guards ---------------------------------------------------------------------------------------
+
+
+def set_guard(state: State, command: SetGuard, events: list[Event]) -> None:
+    check_path(command.tree)
+    if not is_name(command.tree) or "/" in command.tree:
+        raise Refused(
+            Code.NOT_A_TREE,
+            f"{command.tree!r} is below a root; guards are for a whole tree: "
+            f"{command.tree.partition('/')[0]!r}",
+        )
+    guard = Guard(command.rise, command.fall, command.hold, command.window)
+    _check_guard(guard)
+    tree = tree_named(state, command.tree)
+    before, tree.guard = tree.guard, guard
+    if guard.rise is None or before.rise is None or guard.window != before.window:
+        tree.reference_window, tree.references = -1, {}
+    events.append(GuardSet(state.now, tree.name, guard.rise, guard.fall, guard.hold, guard.window))
+    _guard_falling_floors(state, tree, before, events)
+    if command.tree not in state.nodes and guard == OFF:
+        del state.trees[command.tree]
+
+
+def _check_guard(guard: Guard) -> None:
+    for value in (guard.rise, guard.fall, guard.hold):
+        if value is not None and not (type(value) is int and 0 <= value <= MAX_TIME):
+            raise Refused(Code.BAD_GUARD, f"{value!r} is not a whole number, at least 0, or None")
+    window = guard.window
+    if window is not None and not (type(window) is int and 1 <= window <= MAX_TIME):
+        raise Refused(Code.BAD_GUARD, f"window {window!r} is not a whole number of microseconds")
+    if window is None and not (guard.rise is None and guard.fall is None):
+        raise Refused(Code.BAD_GUARD, "rise and fall are measured per window; give one")
+
+
+def _guard_falling_floors(state: State, tree: Tree, before: Guard, events: list[Event]) -> None:
+    """Floors on their way down go on under the new guard, or at once where they were asked to."""
+    if tree.guard.fall is None or tree.guard.window != before.window:
+        tree.descents = {path: d for path, d in tree.descents.items() if d.pending}
+    falling = [descent for descent in tree.descents.values() if descent.pending]
+    for descent in sorted(falling, key=lambda descent: descent.sequence):
+        node = state.nodes[descent.scope]
+        _drop_plan(state, descent)
+        if tree.guard.fall is None:
+            del tree.descents[descent.scope]
+            _move_floor(state, node, descent.asked, descent.asked, events)
+            forget_if_blank(state, node)
+            continue
+        if tree.guard.window != before.window:
+            descent.window_index = tree.window_index(state.now)
+            descent.floor_at_start = state.book_at(node).floor
+        _plan_step(state, tree, descent)
+
+
+# Statement periods ----------------------------------------------------------------------------
+
+
+def settle(state: State, command: Settle, events: list[Event]) -> None:
+    """Close every open holding's period and begin the next; all histories begin anew."""
+    for root in state.roots:
+        for leaf in leaves_under(root):
+            if leaf.owner is not None:
+                events.append(settle_holding(state, leaf))
+                leaf.since = leaf.oldest = state.now
+                if leaf.hold is not None and leaf.hold.over:
+                    leaf.hold = None
+        _begin_period(root, state.now)
+    for node in [node for node in state.nodes.values() if node.book is not None]:
+        assert node.book is not None
+        node.book.cut(node.oldest)
+        forget_if_blank(state, node)
+
+
+def _begin_period(branch: Branch, now: int) -> None:
+    if branch.oldest != NEVER:
+        branch.oldest = now
+        for member in branch.members:
+            if isinstance(member, Branch):
+                _begin_period(member, now)

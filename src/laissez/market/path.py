@@ -1,0 +1,66 @@
+"""What is read along the path from a leaf to its root: floor, rate, winner.
+
+Nothing about an order is ever written to the leaves that it covers. A leaf's rate is the highest
+of what presses in the books on its path; its winner is the best order of those books, and since
+the walk starts at the leaf, the finest scope is met first and keeps ties.
+"""
+
+from __future__ import annotations
+
+from laissez.market.book import Order
+from laissez.market.nodes import Leaf, Scope
+
+
+def floor_at(node: Leaf | Scope) -> int:
+    """The highest floor set from a node up to its root."""
+    floor = 0
+    step: Leaf | Scope | None = node
+    while step is not None:
+        if step.book is not None and step.book.floor > floor:
+            floor = step.book.floor
+        step = step.parent
+    return floor
+
+
+def uncapped_rate(leaf: Leaf) -> int:
+    """What presses on a leaf's owner: floors, and the prices of everybody else."""
+    owner = leaf.owner
+    if owner is None:
+        return floor_at(leaf)
+    rate = 0
+    node: Leaf | Scope | None = leaf
+    while node is not None:
+        book = node.book
+        if book is not None:
+            price = book.second if book.by == owner else book.first
+            if price > rate:
+                rate = price
+            if book.floor > rate:
+                rate = book.floor
+        node = node.parent
+    return rate
+
+
+def charged_rate(leaf: Leaf) -> int:
+    """The rate, under a hold at most the limit that the holding won with."""
+    rate = uncapped_rate(leaf)
+    hold = leaf.hold
+    return min(rate, hold.cap) if hold is not None and not hold.over else rate
+
+
+def winner_of(leaf: Leaf) -> Order | None:
+    """The order that a leaf goes to if its holder has to leave."""
+    best: Order | None = None
+    limit = -1
+    floor = 0
+    node: Leaf | Scope | None = leaf
+    while node is not None:
+        book = node.book
+        if book is not None:
+            if book.floor > floor:
+                floor = book.floor
+            if book.best is not None and book.best.limit > limit:
+                best = book.best
+                limit = best.limit
+        node = node.parent
+    return best if limit >= floor else None

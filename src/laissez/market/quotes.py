@@ -1,0 +1,123 @@
+"""What a resource would cost: quotes, and the idle leaf that an order takes.
+
+If a leaf under the scope is idle, its summary has the answer. Otherwise the quote is the lowest
+rate that another owner pays under the scope: the books above press on everybody but their own
+tenants (`Pressure`: `rate` on all, but only `exempt_rate` on the one tenant, if any, whose own
+order is what presses most), and `inner` of the scope knows the two owners that pay least below.
+That answers at once unless the exempt tenant, or a bound that is not exact, could be lower: then
+the members are searched, and only those whose bound is below the best rate found.
+"""
+
+from __future__ import annotations
+
+from laissez.market.book import NEVER
+from laissez.market.nodes import Branch, Group, Leaf, Scope
+from laissez.market.path import floor_at, uncapped_rate
+from laissez.model.values import Quote
+
+Pressure = tuple[int, str | None, int]
+"""(rate, exempt, exempt_rate)"""
+
+NO_PRESSURE: Pressure = (0, None, 0)
+
+
+def quote(node: Leaf | Scope, tenant: str | None) -> Quote | None:
+    """The lowest rate at which `tenant` would get a resource under a node."""
+    if node.idle:
+        return Quote(max(node.idle_floor, floor_at(node)), True)
+    if isinstance(node, Leaf):
+        rate = NEVER if node.owner == tenant else uncapped_rate(node)
+    else:
+        rate = _lowest(node, tenant, _pressure_down_to(node), NEVER)
+    return None if rate == NEVER else Quote(rate, False)
+
+
+def _pressure_down_to(node: Leaf | Scope | None) -> Pressure:
+    """What the books from the root down to a node, its own included, press with."""
+    pressure = NO_PRESSURE
+    while node is not None:
+        pressure = _with_book(pressure, node)
+        node = node.parent
+    return pressure
+
+
+def _with_book(pressure: Pressure, node: Leaf | Branch) -> Pressure:
+    book = node.book
+    if book is None:
+        return pressure
+    rate, exempt, exempt_rate = pressure
+    floor, by = book.floor, book.by
+    here = max(floor, book.first)
+    if here > rate:
+        on_by = exempt_rate if by == exempt else rate
+        return (here, by, max(on_by, floor, book.second))
+    if exempt is not None:
+        on_exempt = book.second if by == exempt else book.first
+        exempt_rate = max(exempt_rate, floor, on_exempt)
+    return (rate, exempt, exempt_rate)
+
+
+def _lowest(branch: Branch, tenant: str | None, above: Pressure, best: int) -> int:
+    """The lowest rate below `best` under a branch that `tenant` does not pay, or `best`."""
+    rate, exempt, exempt_rate = above
+    rate1, owner1, exact1, rate2, owner2, exact2 = branch.inner
+    bound = NEVER
+    exact = True
+    if owner1 is not None and owner1 != tenant:
+        bound = max(rate1, exempt_rate if owner1 == exempt else rate)
+        exact = exact1
+    if owner2 is not None:
+        seen = max(rate2, exempt_rate if owner2 == exempt else rate)
+        if owner2 == tenant:
+            seen, exact2 = max(rate2, rate), False
+        if seen < bound:
+            bound, exact = seen, exact2
+        if (
+            exempt_rate < rate
+            and exempt not in (owner1, owner2, tenant)
+            and exempt in branch.holders
+            and max(rate2, exempt_rate) < bound
+        ):
+            bound, exact = max(rate2, exempt_rate), False
+    if bound >= best:
+        return best
+    if exact:
+        return bound
+    for member in branch.members:
+        if isinstance(member, Leaf):
+            if member.owner is not None and member.owner != tenant:
+                best = min(
+                    best, max(member.low[0], exempt_rate if member.owner == exempt else rate)
+                )
+        else:
+            best = _lowest(member, tenant, _with_book(above, member), best)
+        if best == bound:
+            break
+    return best
+
+
+def idle_leaf_for(node: Leaf | Scope, limit: int) -> Leaf | None:
+    """The idle leaf that an order at this node takes, if one has a floor within its limit."""
+    if not node.idle or node.idle_floor > limit:
+        return None
+    floor = max(node.idle_floor, floor_at(node))
+    if floor > limit:
+        return None
+    while not isinstance(node, Leaf):
+        child = _most_idle_child(node, floor, 0)
+        assert child is not None
+        node = child
+    return node
+
+
+def _most_idle_child(branch: Branch, floor: int, more_than: int) -> Leaf | Scope | None:
+    """The first child with the most idle leaves of those that have one at `floor` or below."""
+    found: Leaf | Scope | None = None
+    for member in branch.members:
+        if member.idle_floor <= floor and member.crowd > more_than:
+            child = (
+                _most_idle_child(member, floor, more_than) if isinstance(member, Group) else member
+            )
+            if child is not None:
+                found, more_than = child, child.crowd
+    return found

@@ -1,0 +1,267 @@
+"""The whole state as bytes and back, and its digest.
+
+What is written is the state and nothing that follows from it: summaries, heaps and the agenda are
+rebuilt. Of a book's history just what the open holdings under it need is written, so that it does
+not matter how much more a running market happens to remember. Everything is listed in an order
+that follows from the state (tree order, sequence, name), so that equal states are equal bytes.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+from laissez.market.book import NEVER, Book, Order, Step
+from laissez.market.guards import Descent, Guard
+from laissez.market.nodes import Hold, Leaf, Scope, children_of
+from laissez.market.state import Account, State
+from laissez.market.summaries import renew_all
+from laissez.market.timers import EXPIRY, FLOOR_STEP, HOLD_END
+from laissez.market.topology import attach_leaf, know_scope, place_scope, tree_named
+
+FORMAT = "laissez-market"
+VERSION = 1
+
+
+class HoldState(msgspec.Struct, array_like=True):
+    until: int
+    cap: int
+    sequence: int
+    limit_was_put_off: bool
+    over: bool
+
+
+class NodeState(msgspec.Struct, array_like=True):
+    """A scope that has its place, or a leaf."""
+
+    path: str
+    is_leaf: bool
+    attributes: tuple[tuple[str, str], ...] = ()
+    owner: str | None = None
+    limit: int = 0
+    since: int = 0
+    hold: HoldState | None = None
+
+
+class OrderState(msgspec.Struct, array_like=True):
+    id: str
+    tenant: str
+    scope: str
+    price: int
+    limit: int
+    expires: int | None
+    sequence: int
+
+
+class BookState(msgspec.Struct, array_like=True):
+    scope: str
+    floor: int
+    steps: list[Step]
+
+
+class TreeState(msgspec.Struct, array_like=True):
+    name: str
+    guard: Guard
+    reference_window: int
+    references: list[tuple[str, int]]
+    descents: list[Descent]
+
+
+class AccountState(msgspec.Struct, array_like=True):
+    name: str
+    settled: int
+    holdings: list[str]
+
+
+class MarketState(msgspec.Struct):
+    format: str
+    version: int
+    now: int
+    sequence: int
+    trees: list[TreeState]
+    nodes: list[NodeState]
+    books: list[BookState]
+    orders: list[OrderState]
+    accounts: list[AccountState]
+
+
+class _Header(msgspec.Struct):
+    format: str = ""
+    version: int = 0
+
+
+def write(state: State) -> bytes:
+    return msgspec.msgpack.encode(_capture(state))
+
+
+def digest(state: State) -> str:
+    captured = _capture(state)
+    captured.now = 0
+    return blake2b(msgspec.msgpack.encode(captured), digest_size=32).hexdigest()
+
+
+def read(data: bytes) -> State:
+    try:
+        header = msgspec.msgpack.decode(data, type=_Header)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"these bytes are not a market snapshot: {error}") from error
+    if header.format != FORMAT or header.version != VERSION:
+        raise ValueError(
+            f"this is {header.format or 'something'} of version {header.version}, and this "
+            f"program reads {FORMAT} of version {VERSION}; use the program that wrote it"
+        )
+    return _rebuild(msgspec.msgpack.decode(data, type=MarketState))
+
+
+# Writing --------------------------------------------------------------------------------------
+
+
+def _capture(state: State) -> MarketState:
+    nodes: list[NodeState] = []
+    for root in state.roots:
+        _capture_nodes(root, nodes)
+    books = [node.book for node in state.nodes.values() if node.book is not None]
+    return MarketState(
+        format=FORMAT,
+        version=VERSION,
+        now=state.now,
+        sequence=state.sequence,
+        trees=[
+            TreeState(
+                tree.name,
+                tree.guard,
+                tree.reference_window,
+                sorted(tree.references.items()),
+                sorted(tree.descents.values(), key=lambda descent: descent.scope),
+            )
+            for tree in sorted(state.trees.values(), key=lambda tree: tree.name)
+        ],
+        nodes=nodes,
+        books=sorted(filter(None, map(_capture_book, books)), key=lambda book: book.scope),
+        orders=[
+            OrderState(o.id, o.tenant, o.scope, o.price, o.limit, o.expires, o.sequence)
+            for o in sorted(state.orders.values(), key=lambda order: order.sequence)
+        ],
+        accounts=[
+            AccountState(account.name, account.settled, list(account.holdings))
+            for account in sorted(state.accounts.values(), key=lambda account: account.name)
+            if account.settled or account.holdings
+        ],
+    )
+
+
+def _capture_nodes(node: Leaf | Scope, into: list[NodeState]) -> None:
+    if isinstance(node, Leaf):
+        hold = node.hold
+        into.append(
+            NodeState(
+                node.path,
+                True,
+                node.attributes,
+                node.owner,
+                node.limit,
+                node.since if node.owner is not None else 0,
+                None
+                if hold is None
+                else HoldState(
+                    hold.until, hold.cap, hold.sequence, hold.limit_was_put_off, hold.over
+                ),
+            )
+        )
+    else:
+        into.append(NodeState(node.path, False))
+        for child in children_of(node):
+            _capture_nodes(child, into)
+
+
+def _capture_book(book: Book) -> BookState | None:
+    oldest = book.node.oldest
+    steps = [] if oldest == NEVER else book.steps_since(oldest)
+    if book.floor or steps:
+        return BookState(book.node.path, book.floor, steps)
+    return None
+
+
+# Reading --------------------------------------------------------------------------------------
+
+
+def _rebuild(saved: MarketState) -> State:
+    state = State()
+    state.now, state.sequence = saved.now, saved.sequence
+    for tree_state in saved.trees:
+        tree = tree_named(state, tree_state.name)
+        tree.guard = tree_state.guard
+        tree.reference_window = tree_state.reference_window
+        tree.references = dict(tree_state.references)
+        tree.descents = {descent.scope: descent for descent in tree_state.descents}
+    _rebuild_nodes(state, saved.nodes)
+    for book_state in saved.books:
+        state.book_at(know_scope(state, book_state.scope)).floor = book_state.floor
+    for order_state in saved.orders:
+        _rebuild_order(state, order_state)
+    steps = {book_state.scope: book_state.steps for book_state in saved.books}
+    for path, node in state.nodes.items():
+        if node.book is not None:
+            node.book.steps = []
+            node.book.remember(saved.now)
+            node.book.steps = steps.get(path) or node.book.steps
+    for account_state in saved.accounts:
+        account = state.accounts.setdefault(account_state.name, Account(account_state.name))
+        account.settled = account_state.settled
+        state.revenue_settled += account.settled
+        for path in account_state.holdings:
+            leaf = state.nodes[path]
+            assert isinstance(leaf, Leaf)
+            leaf.owner = account.name
+            account.holdings[path] = leaf
+    for root in state.roots:
+        renew_all(root)
+    _rebuild_agenda(state)
+    return state
+
+
+def _rebuild_nodes(state: State, nodes: list[NodeState]) -> None:
+    for saved in nodes:
+        if not saved.is_leaf:
+            scope = know_scope(state, saved.path)
+            assert isinstance(scope, Scope)
+            place_scope(state, scope)
+            continue
+        leaf = attach_leaf(state, saved.path, saved.attributes)
+        leaf.owner, leaf.limit, leaf.since = saved.owner, saved.limit, saved.since
+        if saved.hold is not None:
+            hold = saved.hold
+            leaf.hold = Hold(hold.until, hold.cap, hold.sequence)
+            leaf.hold.limit_was_put_off, leaf.hold.over = hold.limit_was_put_off, hold.over
+
+
+def _rebuild_order(state: State, saved: OrderState) -> None:
+    node = know_scope(state, saved.scope)
+    account = state.account(saved.tenant)
+    order = Order(
+        saved.id,
+        account.name,
+        node.path,
+        saved.price,
+        saved.limit,
+        saved.expires,
+        saved.sequence,
+    )
+    state.orders[order.id] = account.orders[order.id] = order
+    state.book_at(node).add(order, state.now)
+
+
+def _rebuild_agenda(state: State) -> None:
+    agenda = state.agenda
+    for order in state.orders.values():
+        if order.expires is not None:
+            agenda.add(order.expires, EXPIRY, order.sequence, order)
+    for tree in state.trees.values():
+        for descent in tree.descents.values():
+            if descent.pending and tree.guard.fall:
+                boundary = tree.next_boundary(state.now)
+                agenda.add(boundary, FLOOR_STEP, descent.sequence, descent)
+    for node in state.nodes.values():
+        if isinstance(node, Leaf) and node.hold is not None and not node.hold.over:
+            agenda.add(node.hold.until, HOLD_END, node.hold.sequence, node)

@@ -1,0 +1,306 @@
+"""What every inner node knows about the leaves below it, so that nobody has to look at them.
+
+A summary is computed from the summaries of at most `WIDTH` members, and a change travels up only
+as far as it changes something: for a random leaf that is a level or two. Kept at each node:
+
+* the weakest holder that is not a given tenant's own: `weakest`, the leaf with the lowest
+  retention limit, and `other`, the lowest among leaves of any other owner. For tenant T it is
+  `other` if T owns `weakest`, otherwise `weakest`. Leaves under a hold do not count. Members are
+  read from the left and only a lower limit replaces, so ties fall in tree order.
+* the cheapest idle leaf, with floors at any level: `idle_floor` = max(own floor, lowest
+  `idle_floor` of the members). A floor is thus applied where it was set, once, and not written
+  to leaves. `idle` counts idle leaves; `crowd` is the most that any one child has (of a group:
+  of the children in it), to spread strangers.
+* the furthest that any order resting on a scope with an idle leaf would follow: `reach`. Where
+  `reach` is below `idle_floor` no idle leaf can have a winner.
+* the lowest charged rate, for quotes: `low` = (rate, owner, exact, rate, owner, exact), the
+  lowest rate caused by the books from here down, by whom it is paid, and the lowest paid by any
+  other owner. Own orders do not press on their tenant, so a book presses with `second` on the
+  leaves of `by` and with `first` on all others. If `by` holds something below but is neither of
+  the two owners we know, its leaves pay at least the second rate: that is a bound, marked not
+  exact, and a quote that hits it looks further down. `inner` is the same without the own book.
+* the start of the oldest holding, `oldest`: what books need not remember.
+* how many leaves each tenant holds, `holders`.
+"""
+
+from __future__ import annotations
+
+from laissez.market.book import NEVER
+from laissez.market.nodes import (
+    NOTHING_LOW,
+    NOTHING_REACHES,
+    Branch,
+    Leaf,
+    Low,
+    Scope,
+)
+
+
+def renew(branch: Branch) -> None:
+    """Work out the whole summary of one branch from its members."""
+    _renew_idle(branch)
+    _renew_weakest(branch)
+    branch.oldest = min((member.oldest for member in branch.members), default=NEVER)
+    branch.holders = {}
+    for member in branch.members:
+        if isinstance(member, Branch):
+            for owner, count in member.holders.items():
+                branch.holders[owner] = branch.holders.get(owner, 0) + count
+        elif member.owner is not None:
+            branch.holders[member.owner] = branch.holders.get(member.owner, 0) + 1
+    branch.inner = _lowest_two(branch)
+    branch.low = _pressed(branch)
+
+
+def renew_upwards(branch: Branch | None) -> None:
+    """Work out everything anew from here to the root, after members came or went."""
+    while branch is not None:
+        renew(branch)
+        branch = branch.up
+
+
+def renew_all(node: Leaf | Branch) -> None:
+    """Work out the summaries of a node and of everything below it."""
+    if isinstance(node, Leaf):
+        _read_idle_leaf(node)
+        held = node.owner is not None
+        node.weakest = node if held and not node.is_protected else None
+        node.oldest = node.since if held else NEVER
+        node.low = _leaf_low(node)
+    else:
+        for member in node.members:
+            renew_all(member)
+        renew(node)
+
+
+# Idle leaves ----------------------------------------------------------------------------------
+
+
+def idle_changed(node: Leaf | Branch) -> None:
+    """A leaf became idle or was taken, or the floor or the furthest limit at a node changed."""
+    if isinstance(node, Leaf):
+        _read_idle_leaf(node)
+    elif not _renew_idle(node):
+        return
+    branch = node.up
+    while branch is not None and _renew_idle(branch):
+        branch = branch.up
+
+
+def _read_idle_leaf(leaf: Leaf) -> None:
+    if leaf.owner is not None:
+        leaf.idle = leaf.crowd = 0
+        leaf.idle_floor, leaf.reach = NEVER, NOTHING_REACHES
+        return
+    leaf.idle = leaf.crowd = 1
+    leaf.idle_floor, leaf.reach = 0, NOTHING_REACHES
+    if leaf.book is not None:
+        leaf.idle_floor = leaf.book.floor
+        if leaf.book.best is not None:
+            leaf.reach = leaf.book.best.limit
+
+
+def _renew_idle(branch: Branch) -> bool:
+    idle, crowd, floor, reach = 0, 0, NEVER, NOTHING_REACHES
+    for member in branch.members:
+        if member.idle:
+            idle += member.idle
+            if member.crowd > crowd:
+                crowd = member.crowd
+            if member.idle_floor < floor:
+                floor = member.idle_floor
+            if member.reach > reach:
+                reach = member.reach
+    if type(branch) is Scope:
+        crowd = idle
+        book = branch.book
+        if idle and book is not None:
+            if book.floor > floor:
+                floor = book.floor
+            if book.best is not None and book.best.limit > reach:
+                reach = book.best.limit
+    if (
+        idle == branch.idle
+        and floor == branch.idle_floor
+        and reach == branch.reach
+        and crowd == branch.crowd
+    ):
+        return False
+    branch.idle, branch.crowd, branch.idle_floor, branch.reach = idle, crowd, floor, reach
+    return True
+
+
+# The weakest holder ---------------------------------------------------------------------------
+
+
+def weakest_changed(leaf: Leaf) -> None:
+    """A leaf's owner, limit or hold is not what it was."""
+    eligible = leaf.owner is not None and (leaf.hold is None or leaf.hold.over)
+    leaf.weakest = leaf if eligible else None
+    limit = leaf.limit
+    branch = leaf.up
+    while branch is not None:
+        weakest, other = branch.weakest, branch.other
+        concerned = weakest is leaf or other is leaf
+        if not concerned and (not eligible or (other is not None and limit > other.limit)):
+            return
+        _renew_weakest(branch)
+        if not concerned and branch.weakest is weakest and branch.other is other:
+            return
+        branch = branch.up
+
+
+def _renew_weakest(branch: Branch) -> None:
+    weakest: Leaf | None = None
+    other: Leaf | None = None
+    for member in branch.members:
+        leaf = member.weakest
+        while leaf is not None:
+            if weakest is None:
+                weakest = leaf
+            elif leaf.owner == weakest.owner:
+                if leaf.limit < weakest.limit:
+                    weakest = leaf
+            elif leaf.limit < weakest.limit:
+                weakest, other = leaf, weakest
+            elif other is None or leaf.limit < other.limit:
+                other = leaf
+            leaf = member.other if leaf is member.weakest else None
+    branch.weakest, branch.other = weakest, other
+
+
+# Rates ----------------------------------------------------------------------------------------
+
+
+def pressure_changed(node: Leaf | Scope) -> None:
+    """The floor or the highest prices in a node's own book are not what they were."""
+    low = _leaf_low(node) if isinstance(node, Leaf) else _pressed(node)
+    if low != node.low:
+        node.low = low
+        _low_changed(node.up)
+
+
+def _low_changed(branch: Branch | None) -> None:
+    while branch is not None:
+        inner = _lowest_two(branch)
+        if inner == branch.inner:
+            return
+        branch.inner = inner
+        low = _pressed(branch)
+        if low == branch.low:
+            return
+        branch.low = low
+        branch = branch.up
+
+
+def _leaf_low(leaf: Leaf) -> Low:
+    if leaf.owner is None:
+        return NOTHING_LOW
+    book = leaf.book
+    if book is None:
+        return (0, leaf.owner, True, NEVER, None, True)
+    price = book.second if book.by == leaf.owner else book.first
+    return (max(price, book.floor), leaf.owner, True, NEVER, None, True)
+
+
+def _lowest_two(branch: Branch) -> Low:
+    rate1, owner1, exact1 = NEVER, None, True
+    rate2, owner2, exact2 = NEVER, None, True
+    for member in branch.members:
+        low = member.low
+        for rate, owner, exact in (low[:3], low[3:]):
+            if rate >= rate2:
+                break
+            if owner == owner1:
+                if rate < rate1:
+                    rate1, exact1 = rate, exact
+            elif rate < rate1:
+                rate2, owner2, exact2 = rate1, owner1, exact1
+                rate1, owner1, exact1 = rate, owner, exact
+            else:
+                rate2, owner2, exact2 = rate, owner, exact
+        if rate2 == 0:
+            break
+    return (rate1, owner1, exact1, rate2, owner2, exact2)
+
+
+def _pressed(branch: Branch) -> Low:
+    """`inner` under the branch's own book."""
+    book = branch.book
+    if book is None:
+        return branch.inner
+    rate1, owner1, exact1, rate2, owner2, exact2 = branch.inner
+    if owner1 is None:
+        return NOTHING_LOW
+    by = book.by
+    on_others = max(book.floor, book.first)
+    on_by = max(book.floor, book.second)
+    candidates = [(max(rate1, on_by if owner1 == by else on_others), owner1, exact1)]
+    if owner2 is not None:
+        candidates.append((max(rate2, on_by if owner2 == by else on_others), owner2, exact2))
+        if on_by < on_others and by != owner1 and by != owner2 and by in branch.holders:
+            candidates.append((max(rate2, on_by), by, False))
+        candidates.sort(key=_rate_of)
+        return candidates[0] + candidates[1]
+    return (*candidates[0], NEVER, None, True)
+
+
+def _rate_of(candidate: tuple[int, str, bool]) -> int:
+    return candidate[0]
+
+
+# A leaf changes hands -------------------------------------------------------------------------
+
+
+def owner_changed(leaf: Leaf, old: str | None) -> None:
+    """Renew all that depends on who holds a leaf, since when, and with which limit."""
+    new = leaf.owner
+    if old is None or new is None:
+        idle_changed(leaf)
+    weakest_changed(leaf)
+    _oldest_changed(leaf)
+    low = _leaf_low(leaf)
+    changed = low != leaf.low
+    leaf.low = low
+    branch = leaf.up
+    while branch is not None:
+        if old != new:
+            _count(branch.holders, old, new)
+        book = branch.book
+        if changed:
+            inner = _lowest_two(branch)
+            changed = inner != branch.inner
+            branch.inner = inner
+        if changed or (book is not None and book.by is not None and book.by in (old, new)):
+            low = _pressed(branch)
+            changed = low != branch.low
+            branch.low = low
+        branch = branch.up
+
+
+def _count(holders: dict[str, int], old: str | None, new: str | None) -> None:
+    if old is not None:
+        if holders[old] == 1:
+            del holders[old]
+        else:
+            holders[old] -= 1
+    if new is not None:
+        holders[new] = holders.get(new, 0) + 1
+
+
+def _oldest_changed(leaf: Leaf) -> None:
+    was = leaf.oldest
+    leaf.oldest = NEVER if leaf.owner is None else leaf.since
+    now = leaf.oldest
+    branch = leaf.up
+    while branch is not None:
+        if branch.oldest > now:
+            branch.oldest = now
+        elif branch.oldest == was:
+            for member in branch.members:
+                if member.oldest == was:
+                    return
+            branch.oldest = min(member.oldest for member in branch.members)
+        else:
+            return
+        branch = branch.up

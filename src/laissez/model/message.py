@@ -1,0 +1,32 @@
+"""The form all messages share.
+
+In Python a field has the short name of the market contract (`at`, `price`); written down, in a
+journal or on a wire, it carries its unit (`at_us`, `price_micros_per_hour`). Each message is
+tagged with its own name, so that a line of a log says what it is.
+"""
+
+import msgspec
+
+UNITS = {
+    "at": "at_us",
+    "since": "since_us",
+    "expires": "expires_us",
+    "hold": "hold_us",
+    "window": "window_us",
+    "price": "price_micros_per_hour",
+    "limit": "limit_micros_per_hour",
+    "floor": "floor_micros_per_hour",
+    "asked": "asked_micros_per_hour",
+    "fall": "fall_micros_per_hour",
+    "rise": "rise_basis_points",
+    "rate": "rate_micros_per_hour",
+    "charge": "charge_micros_us_per_hour",
+}
+
+
+def written_name(field: str) -> str:
+    return UNITS.get(field, field)
+
+
+class Message(msgspec.Struct, frozen=True, tag=True, rename=written_name, gc=False):
+    """An immutable value that is said once and never changed."""

@@ -1,0 +1,39 @@
+"""Messages as JSON and back: one object a message, tagged with its name, units in field names."""
+
+from typing import Any
+
+import msgspec
+
+from laissez.model.commands import Command
+from laissez.model.events import Event
+from laissez.model.message import Message
+from laissez.model.values import Segment, Segments
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Segments):
+        return tuple(value)
+    raise NotImplementedError(f"{type(value).__name__} is not part of any message")
+
+
+def _rich(expected: type, value: Any) -> Any:
+    if expected is Segments:
+        return Segments(msgspec.convert(value, tuple[Segment, ...]))
+    raise NotImplementedError(f"{expected.__name__} is not part of any message")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_plain)
+_commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command, dec_hook=_rich)
+_events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=_rich)
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode_command(data: bytes | str) -> Command:
+    return _commands.decode(data)
+
+
+def decode_event(data: bytes | str) -> Event:
+    return _events.decode(data)
