@@ -22,14 +22,14 @@ because an explanation that is yet to be read may still hold the old one.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
-    from laissez.market.nodes import Leaf, Scope
+    from laissez.market.ledger import Ledger
 
 FEW = 8
 NEVER = 1 << 63
@@ -54,21 +54,32 @@ class Order(msgspec.Struct, gc=False, eq=False):
 Entry = tuple[int, int, Order]
 
 
+class Place(Protocol):
+    """Where a book lies open, as far as a book needs to know."""
+
+    path: str
+    oldest: int
+
+
 class Book:
     __slots__ = (
+        "_lows",
+        "_lows_seen",
         "best",
         "by",
         "cut_at",
         "few",
         "first",
         "floor",
+        "ledger",
         "many",
         "node",
         "second",
         "steps",
+        "worked_out",
     )
 
-    def __init__(self, node: Leaf | Scope) -> None:
+    def __init__(self, node: Place, at: int) -> None:
         self.node = node
         self.floor = 0
         self.first = 0
@@ -79,6 +90,10 @@ class Book:
         self.many: Depth | None = None
         self.steps: list[Step] = []
         self.cut_at = 16
+        self.worked_out = at
+        self.ledger: Ledger | None = None
+        self._lows: list[tuple[int, int]] | None = None
+        self._lows_seen = 0
 
     def add(self, order: Order, at: int) -> bool:
         """Post an order; True if what presses has changed."""
@@ -168,10 +183,25 @@ class Book:
         if len(steps) > self.cut_at or oldest == NEVER:
             self.cut(oldest)
 
+    def recall(self, steps: list[Step], now: int) -> None:
+        """Begin with a past that was written down elsewhere; without one, with the present."""
+        self.steps = []
+        self.remember(now)
+        if steps:
+            self.steps = steps
+            self.worked_out = steps[0][0]
+
     def cut(self, oldest: int) -> None:
         """Forget what happened before `oldest`, the start of the oldest holding under here."""
         self.steps = self.steps_since(oldest)
         self.cut_at = 2 * len(self.steps) + 16
+        self._lows, self._lows_seen = None, 0
+        if oldest == NEVER:
+            oldest = self.steps[0][0] if self.steps else self.worked_out
+            self.ledger = None
+        elif self.ledger is not None:
+            self.ledger.forget_before(oldest)
+        self.worked_out = max(self.worked_out, oldest)
 
     def steps_since(self, oldest: int) -> list[Step]:
         """What a holding since `oldest` needs, and nothing else."""
@@ -180,10 +210,34 @@ class Book:
         if index < 0:
             return list(steps)
         kept = steps[index + 1 :]
-        at, *pressure = steps[index]
-        if pressure != [0, 0, None, 0]:
-            kept.insert(0, (at if oldest == NEVER else oldest, *pressure))
+        at, floor, first, by, second = steps[index]
+        if (floor, first) != (0, 0):
+            kept.insert(0, (at if oldest == NEVER else oldest, floor, first, by, second))
         return kept
+
+    def lowest_since(self, since: int) -> int:
+        """The least that pressed here on anybody, whoever it is, from `since` to the present.
+
+        `_lows` lists the steps after which nothing lower came, as (index, least), so the first at
+        or after a step is the least since then. The last step is not in it: it may yet change.
+        """
+        steps = self.steps
+        index = step_index(steps, since)
+        if index < 0:
+            return 0
+        lows = self._lows
+        if lows is None:
+            lows = self._lows = []
+        for seen in range(self._lows_seen, len(steps) - 1):
+            _, floor, _, _, second = steps[seen]
+            least = max(floor, second)
+            while lows and lows[-1][1] >= least:
+                lows.pop()
+            lows.append((seen, least))
+        self._lows_seen = len(steps) - 1
+        least = max(self.floor, self.second)
+        place = bisect_left(lows, (index, 0))
+        return least if place == len(lows) else min(least, lows[place][1])
 
 
 def step_index(steps: list[Step], at: int) -> int:

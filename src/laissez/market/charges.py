@@ -1,12 +1,13 @@
 """What a holding owes: the exact integral of its rate, and its explanation.
 
 The rate of a leaf is the highest of a few step functions, one per book on its path. Each is kept
-in its book; nothing is kept per leaf but the start of the holding. A trace cuts from each book
-what concerns one holding. Between two changes anywhere on the path the rate is constant: that is
-a piece, and pieces are what an explanation is made of.
+in its book; nothing is kept per leaf but the start of the holding. The charge is read from the
+ledgers of these books (see `ledger`). The explanation is made from their steps: a trace cuts from
+each book what concerns one holding, and between two changes anywhere on the path the rate is
+constant, which makes a piece. Explanations are asked for rarely and made when they are read.
 
-A hold charges min(cap, rate), which is rate + cap - max(cap, rate): so the only integral that is
-ever needed is that of max(least, rate), for `least` 0 or the cap.
+A hold spares its holder what the rate is above the cap. That is added up from pieces, once, when
+the hold is over.
 """
 
 from __future__ import annotations
@@ -16,8 +17,47 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from laissez.market.book import Book, Step, step_index
+from laissez.market.ledger import work_out
 from laissez.market.nodes import Leaf, Scope
+from laissez.market.path import uncapped_rate
 from laissez.model.values import Cause, Segment
+
+
+def books_on_path(leaf: Leaf) -> list[Book]:
+    """The books that have ever pressed on a leaf, root first."""
+    books: list[Book] = []
+    node: Leaf | Scope | None = leaf
+    while node is not None:
+        if node.book is not None and node.book.steps:
+            books.append(node.book)
+        node = node.parent
+    books.reverse()
+    return books
+
+
+def charge(leaf: Leaf, now: int, until: int) -> int:
+    """What a leaf's holding owes from its start to `until`; after `now` nothing changes."""
+    owner, since = leaf.owner, leaf.since
+    assert owner is not None
+    books = books_on_path(leaf)
+    work_out(books, now)
+    total = 0
+    for book in books:
+        if book.ledger is not None:
+            total += book.ledger.between(since, now, owner)
+    if until > now:
+        total += uncapped_rate(leaf) * (until - now)
+    hold = leaf.hold
+    if hold is not None:
+        if hold.spared is None:
+            spared = Trace(leaf, until).spared()
+            if hold.over:
+                hold.spared = spared
+        else:
+            spared = hold.spared
+        total -= spared
+    return total
+
 
 Part = tuple[list[Step], int, int]
 """The steps of a book, the index of the first in force (-1: none yet), the end of the range."""
@@ -26,7 +66,7 @@ Part = tuple[list[Step], int, int]
 class Trace:
     """One holding from `since` to `until`, and all that pressed on it meanwhile."""
 
-    __slots__ = ("books", "cap", "owner", "parts", "protected_until", "since", "until")
+    __slots__ = ("cap", "owner", "parts", "protected_until", "since", "until")
 
     def __init__(self, leaf: Leaf, until: int) -> None:
         assert leaf.owner is not None
@@ -37,34 +77,19 @@ class Trace:
         self.protected_until = since if hold is None else min(hold.until, until)
         self.cap = 0 if hold is None else hold.cap
         self.parts: list[Part] = []
-        self.books: list[Book] = []
-        node: Leaf | Scope | None = leaf
-        while node is not None:
-            book = node.book
-            if book is not None and book.steps:
-                steps = book.steps
-                end = bisect_left(steps, (until,))
-                if end:
-                    self.parts.append((steps, step_index(steps, since), end))
-                    self.books.append(book)
-            node = node.parent
+        for book in books_on_path(leaf):
+            steps = book.steps
+            end = bisect_left(steps, (until,))
+            if end:
+                self.parts.append((steps, step_index(steps, since), end))
 
-    def charge(self) -> int:
-        """The integral of the charged rate."""
-        total = self._integral(0, self.since, self.until)
-        if self.protected_until > self.since:
-            capped = self._integral(self.cap, self.since, self.protected_until)
-            total += self.cap * (self.protected_until - self.since) - capped
-            total += 0
-        return total
-
-    def _integral(self, least: int, since: int, until: int) -> int:
-        """The integral of max(least, rate)."""
-        total = 0
-        for start, end, floor, price in self._pieces():
-            if start < until:
-                total += max(least, floor, price) * (min(end, until) - max(start, since))
-        return total
+    def spared(self) -> int:
+        """What the hold saves: the integral of the rate above the cap while it lasts."""
+        return sum(
+            (max(floor, price) - self.cap) * (min(end, self.protected_until) - start)
+            for start, end, floor, price in self._pieces()
+            if start < self.protected_until and max(floor, price) > self.cap
+        )
 
     def _pieces(self) -> Iterator[tuple[int, int, int, int]]:
         """(from, to, floor, price) for each stretch in which nothing changes."""

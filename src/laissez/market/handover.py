@@ -8,7 +8,7 @@ are the only ways into and out of a book.
 from __future__ import annotations
 
 from laissez.market.book import Order
-from laissez.market.charges import Trace
+from laissez.market.charges import Trace, charge
 from laissez.market.nodes import Hold, Leaf, Scope
 from laissez.market.state import State
 from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
@@ -61,12 +61,12 @@ def hand_over(
 def settle_holding(state: State, leaf: Leaf) -> Settled:
     """Make the open charge of a holding final; the caller starts what comes after it."""
     assert leaf.owner is not None
-    trace = Trace(leaf, state.now)
-    charge = trace.charge()
-    state.accounts[leaf.owner].settled += charge
-    state.revenue_settled += charge
-    segments = Segments(trace.explain)
-    return Settled(state.now, leaf.owner, leaf.path, leaf.since, charge, segments)
+    now = state.now
+    owed = charge(leaf, now, now)
+    state.accounts[leaf.owner].settled += owed
+    state.revenue_settled += owed
+    segments = Segments(Trace(leaf, now).explain)
+    return Settled(now, leaf.owner, leaf.path, leaf.since, owed, segments)
 
 
 def rest(state: State, order: Order, node: Leaf | Scope) -> None:

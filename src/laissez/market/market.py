@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
 from laissez.market.checks import Refused, is_time
-from laissez.market.charges import Trace
+from laissez.market.charges import Trace, charge
 from laissez.market.guards import Descent
 from laissez.market.holding import end_hold, relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under
@@ -285,7 +285,9 @@ class Market:
         account = self._state.accounts.get(tenant)
         if account is None:
             return 0
-        return account.settled + sum(Trace(leaf, at).charge() for leaf in account.holdings.values())
+        return account.settled + sum(
+            charge(leaf, self._state.now, at) for leaf in account.holdings.values()
+        )
 
     def segments(self, tenant: str, at: int) -> dict[str, tuple[Segment, ...]]:
         """The explanation of what is open, per holding."""
@@ -299,7 +301,7 @@ class Market:
         """All that the operator has earned since the beginning: the sum of all bills."""
         self._check_instant(at)
         return self._state.revenue_settled + sum(
-            Trace(leaf, at).charge()
+            charge(leaf, self._state.now, at)
             for account in self._state.accounts.values()
             for leaf in account.holdings.values()
         )

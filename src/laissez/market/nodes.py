@@ -36,7 +36,7 @@ class Hold:
     When it is over it is still remembered, because the charge since then depends on it.
     """
 
-    __slots__ = ("cap", "limit_was_put_off", "over", "sequence", "until")
+    __slots__ = ("cap", "limit_was_put_off", "over", "sequence", "spared", "until")
 
     def __init__(self, until: int, cap: int, sequence: int) -> None:
         self.until = until
@@ -44,6 +44,7 @@ class Hold:
         self.sequence = sequence
         self.limit_was_put_off = False
         self.over = False
+        self.spared: int | None = None
 
 
 class Member:

@@ -203,9 +203,7 @@ def _rebuild(saved: MarketState) -> State:
     steps = {book_state.scope: book_state.steps for book_state in saved.books}
     for path, node in state.nodes.items():
         if node.book is not None:
-            node.book.steps = []
-            node.book.remember(saved.now)
-            node.book.steps = steps.get(path) or node.book.steps
+            node.book.recall(steps.get(path, []), saved.now)
     for account_state in saved.accounts:
         account = state.accounts.setdefault(account_state.name, Account(account_state.name))
         account.settled = account_state.settled

@@ -64,5 +64,5 @@ class State:
 
     def book_at(self, node: Leaf | Scope) -> Book:
         if node.book is None:
-            node.book = Book(node)
+            node.book = Book(node, self.now)
         return node.book
