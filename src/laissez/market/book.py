@@ -14,8 +14,9 @@ they are many (`Depth`: a heap of prices per tenant, a heap of the tenants' high
 limits; dead entries are dropped when they surface, or all at once when they outnumber the living).
 
 A book remembers its past as steps `(at, floor, first, by, second)`: what pressed from `at` on,
-until the next step; before the first step nothing did. Charges are integrated from these when
-somebody asks, so a change at a root costs one step and touches no leaf. Steps that are older than
+until the next step; before the first step nothing did. Charges and explanations are worked out
+from these when somebody asks (see `meters`, `charges`), so a change at a root costs one step and
+touches no leaf. Steps that are older than
 the oldest open holding under the scope explain nothing any more and are cut off, into a new list,
 because an explanation that is yet to be read may still hold the old one.
 """
@@ -23,19 +24,24 @@ because an explanation that is yet to be read may still hold the old one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
-    from laissez.market.ledger import Ledger
+    from laissez.market.meters import Meter
 
 FEW = 8
 NEVER = 1 << 63
 """Later than every instant, above every rate."""
 
+Pressure = tuple[int, int, str | None, int]
+"""(floor, first, by, second)"""
+
 Step = tuple[int, int, int, str | None, int]
+"""(at, floor, first, by, second)"""
 
 
 class Order(msgspec.Struct, gc=False, eq=False):
@@ -60,23 +66,27 @@ class Place(Protocol):
     path: str
     oldest: int
 
+    @property
+    def parent(self) -> Place | None: ...
+
+    @property
+    def holders(self) -> Collection[str]: ...
+
 
 class Book:
     __slots__ = (
-        "_lows",
-        "_lows_seen",
         "best",
+        "born",
         "by",
         "cut_at",
         "few",
         "first",
         "floor",
-        "ledger",
         "many",
+        "meter",
         "node",
         "second",
         "steps",
-        "worked_out",
     )
 
     def __init__(self, node: Place, at: int) -> None:
@@ -90,10 +100,8 @@ class Book:
         self.many: Depth | None = None
         self.steps: list[Step] = []
         self.cut_at = 16
-        self.worked_out = at
-        self.ledger: Ledger | None = None
-        self._lows: list[tuple[int, int]] | None = None
-        self._lows_seen = 0
+        self.born = at
+        self.meter: Meter | None = None
 
     def add(self, order: Order, at: int) -> bool:
         """Post an order; True if what presses has changed."""
@@ -145,7 +153,12 @@ class Book:
 
     def is_blank(self) -> bool:
         """True if there is nothing here to keep: no floor, no order, and nothing remembered."""
-        return self.best is None and self.floor == 0 and not self.steps
+        return (
+            self.best is None
+            and self.floor == 0
+            and not self.steps
+            and (self.meter is None or self.node.oldest == NEVER)
+        )
 
     def _read_best(self) -> Order | None:
         if self.many is not None:
@@ -187,21 +200,22 @@ class Book:
         """Begin with a past that was written down elsewhere; without one, with the present."""
         self.steps = []
         self.remember(now)
-        if steps:
-            self.steps = steps
-            self.worked_out = steps[0][0]
+        self.steps = steps or self.steps
 
     def cut(self, oldest: int) -> None:
         """Forget what happened before `oldest`, the start of the oldest holding under here."""
         self.steps = self.steps_since(oldest)
         self.cut_at = 2 * len(self.steps) + 16
-        self._lows, self._lows_seen = None, 0
         if oldest == NEVER:
-            oldest = self.steps[0][0] if self.steps else self.worked_out
-            self.ledger = None
-        elif self.ledger is not None:
-            self.ledger.forget_before(oldest)
-        self.worked_out = max(self.worked_out, oldest)
+            self.meter = None
+        elif self.meter is not None:
+            self.meter.forget_before(oldest, self.node.holders)
+
+    def begin_period(self, now: int) -> None:
+        """All holdings under here begin anew at `now`, and with them the meter."""
+        self.meter = None
+        self.born = now
+        self.cut(self.node.oldest)
 
     def steps_since(self, oldest: int) -> list[Step]:
         """What a holding since `oldest` needs, and nothing else."""
@@ -215,34 +229,19 @@ class Book:
             kept.insert(0, (at if oldest == NEVER else oldest, floor, first, by, second))
         return kept
 
-    def lowest_since(self, since: int) -> int:
-        """The least that pressed here on anybody, whoever it is, from `since` to the present.
-
-        `_lows` lists the steps after which nothing lower came, as (index, least), so the first at
-        or after a step is the least since then. The last step is not in it: it may yet change.
-        """
-        steps = self.steps
-        index = step_index(steps, since)
-        if index < 0:
-            return 0
-        lows = self._lows
-        if lows is None:
-            lows = self._lows = []
-        for seen in range(self._lows_seen, len(steps) - 1):
-            _, floor, _, _, second = steps[seen]
-            least = max(floor, second)
-            while lows and lows[-1][1] >= least:
-                lows.pop()
-            lows.append((seen, least))
-        self._lows_seen = len(steps) - 1
-        least = max(self.floor, self.second)
-        place = bisect_left(lows, (index, 0))
-        return least if place == len(lows) else min(least, lows[place][1])
-
 
 def step_index(steps: list[Step], at: int) -> int:
     """The index of the step in force at `at`; -1 if nothing pressed yet."""
+    if steps and steps[-1][0] <= at:
+        return len(steps) - 1
     return bisect_right(steps, (at, NEVER, 0, None, 0)) - 1
+
+
+def steps_before(steps: list[Step], at: int) -> int:
+    """How many steps begin before `at`."""
+    if steps and steps[-1][0] < at:
+        return len(steps)
+    return bisect_left(steps, (at, -1, 0, None, 0))
 
 
 class Depth:

@@ -1,10 +1,9 @@
 """What a holding owes: the exact integral of its rate, and its explanation.
 
-The rate of a leaf is the highest of a few step functions, one per book on its path. Each is kept
-in its book; nothing is kept per leaf but the start of the holding. The charge is read from the
-ledgers of these books (see `ledger`). The explanation is made from their steps: a trace cuts from
-each book what concerns one holding, and between two changes anywhere on the path the rate is
-constant, which makes a piece. Explanations are asked for rarely and made when they are read.
+The charge is the difference of two meter readings (see `meters`), so it costs the same whatever
+happened since the holding began. The explanation is made from the steps of the books on the path:
+a trace remembers which these are, and between two changes in any of them the rate is constant,
+which makes a piece. Explanations are asked for rarely, and made when they are read.
 
 A hold spares its holder what the rate is above the cap. That is added up from pieces, once, when
 the hold is over.
@@ -12,63 +11,79 @@ the hold is over.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 from operator import itemgetter
 
-from laissez.market.book import Book, Step, step_index
-from laissez.market.ledger import work_out
+from laissez.market.book import Book, step_index, steps_before
+from laissez.market.meters import bring_up_to_date, reading
 from laissez.market.nodes import Leaf, Scope
 from laissez.market.path import uncapped_rate
 from laissez.model.values import Cause, Segment
 
 
-def books_on_path(leaf: Leaf) -> list[Book]:
-    """The books that have ever pressed on a leaf, root first."""
+def books_on_path(leaf: Leaf, now: int) -> list[Book]:
+    """The books that press on a leaf or have pressed on it, the root's first."""
     books: list[Book] = []
-    node: Leaf | Scope | None = leaf
-    while node is not None:
-        if node.book is not None and node.book.steps:
-            books.append(node.book)
-        node = node.parent
+    if leaf.book is not None:
+        books.append(leaf.book)
+    scope: Scope | None = leaf.parent
+    while scope is not None:
+        if scope.book is not None:
+            books.append(scope.book)
+        elif scope.parent is None:
+            scope.book = Book(scope, now)
+            books.append(scope.book)
+        scope = scope.parent
     books.reverse()
     return books
 
 
-def charge(leaf: Leaf, now: int, until: int) -> int:
+def first_reading(leaf: Leaf, now: int) -> int:
+    """What the meters on a leaf's path show for its new owner as its holding begins.
+
+    Its own book's meter, if it is to have one, begins at 0 with the holding.
+    """
+    assert leaf.owner is not None
+    books = books_on_path(leaf, now)
+    if leaf.book is not None:
+        del books[-1]
+    bring_up_to_date(books, now)
+    return reading(books, now, leaf.owner)
+
+
+def metered(leaf: Leaf, now: int) -> int:
+    """What the meters have counted for a leaf's holding up to `now`, whatever a hold spares it."""
+    if leaf.owner is None:
+        return 0
+    books = books_on_path(leaf, now)
+    bring_up_to_date(books, now)
+    return reading(books, now, leaf.owner) - leaf.reading
+
+
+def charge(leaf: Leaf, books: list[Book], now: int, until: int) -> int:
     """What a leaf's holding owes from its start to `until`; after `now` nothing changes."""
-    owner, since = leaf.owner, leaf.since
-    assert owner is not None
-    books = books_on_path(leaf)
-    work_out(books, now)
-    total = 0
-    for book in books:
-        if book.ledger is not None:
-            total += book.ledger.between(since, now, owner)
+    assert leaf.owner is not None
+    bring_up_to_date(books, now)
+    total = reading(books, now, leaf.owner) - leaf.reading
     if until > now:
         total += uncapped_rate(leaf) * (until - now)
     hold = leaf.hold
-    if hold is not None:
-        if hold.spared is None:
-            spared = Trace(leaf, until).spared()
-            if hold.over:
-                hold.spared = spared
-        else:
-            spared = hold.spared
-        total -= spared
-    return total
-
-
-Part = tuple[list[Step], int, int]
-"""The steps of a book, the index of the first in force (-1: none yet), the end of the range."""
+    if hold is None:
+        return total
+    if hold.spared is not None:
+        return total - hold.spared
+    spared = Trace(leaf, books, until).spared()
+    if hold.over:
+        hold.spared = spared
+    return total - spared
 
 
 class Trace:
     """One holding from `since` to `until`, and all that pressed on it meanwhile."""
 
-    __slots__ = ("cap", "owner", "parts", "protected_until", "since", "until")
+    __slots__ = ("cap", "owner", "pasts", "protected_until", "since", "until")
 
-    def __init__(self, leaf: Leaf, until: int) -> None:
+    def __init__(self, leaf: Leaf, books: list[Book], until: int) -> None:
         assert leaf.owner is not None
         self.owner = leaf.owner
         self.since = since = leaf.since
@@ -76,12 +91,7 @@ class Trace:
         hold = leaf.hold
         self.protected_until = since if hold is None else min(hold.until, until)
         self.cap = 0 if hold is None else hold.cap
-        self.parts: list[Part] = []
-        for book in books_on_path(leaf):
-            steps = book.steps
-            end = bisect_left(steps, (until,))
-            if end:
-                self.parts.append((steps, step_index(steps, since), end))
+        self.pasts = [book.steps for book in books if book.steps]
 
     def spared(self) -> int:
         """What the hold saves: the integral of the rate above the cap while it lasts."""
@@ -96,14 +106,15 @@ class Trace:
         owner = self.owner
         floors, prices = [0], [0]
         changes: list[tuple[int, int, int, int]] = []
-        for steps, first, end in self.parts:
+        for steps in self.pasts:
             floors.append(0)
             prices.append(0)
             place = len(floors) - 1
-            for index in range(max(first, 0), end):
+            first = max(step_index(steps, self.since), 0)
+            for index in range(first, steps_before(steps, self.until)):
                 at, floor, highest, by, second = steps[index]
                 changes.append((at, place, floor, second if by == owner else highest))
-        if len(self.parts) > 1:
+        if len(self.pasts) > 1:
             changes.sort(key=itemgetter(0))
         start = self.since
         for at, place, floor, price in changes:

@@ -8,7 +8,7 @@ are the only ways into and out of a book.
 from __future__ import annotations
 
 from laissez.market.book import Order
-from laissez.market.charges import Trace, charge
+from laissez.market.charges import Trace, books_on_path, charge, first_reading
 from laissez.market.nodes import Hold, Leaf, Scope
 from laissez.market.state import State
 from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
@@ -22,31 +22,30 @@ def hand_over(
     state: State, leaf: Leaf, order: Order | None, reason: Reason, events: list[Event]
 ) -> None:
     """Give a leaf to an order's tenant, or back to the operator."""
-    at = state.now
-    old = leaf.owner
+    at, path, old = state.now, leaf.path, leaf.owner
     if old is not None:
-        account = state.accounts[old]
-        del account.holdings[leaf.path]
         events.append(settle_holding(state, leaf))
-        if leaf.is_protected:
-            leaf.hold = None
+        del state.accounts[old].holdings[path]
+        if leaf.hold is not None and not leaf.hold.over:
+            leaf.hold.over = True
             state.agenda.note_dead()
-    new: str | None = None
-    order_id: str | None = None
     leaf.hold = None
     leaf.since = at
+    if leaf.book is not None:
+        leaf.book.meter = None
+        leaf.book.born = at
     if order is None:
-        leaf.owner = None
+        leaf.owner = new = order_id = None
         leaf.limit = 0
     else:
         order_id = order.id
         if order_id in state.orders:
             unrest(state, order)
         account = state.account(order.tenant)
-        new = account.name
-        leaf.owner = new
+        leaf.owner = new = account.name
         leaf.limit = order.limit
-        account.holdings[leaf.path] = leaf
+        account.holdings[path] = leaf
+        leaf.reading = first_reading(leaf, at)
         hold = leaf.parent.tree.guard.hold
         if hold:
             leaf.hold = Hold(at + hold, order.limit, state.next_sequence())
@@ -55,18 +54,19 @@ def hand_over(
     if leaf.book is not None:
         leaf.book.cut(leaf.oldest)
         forget_if_blank(state, leaf)
-    events.append(Transferred(at, leaf.path, old, new, order_id, reason))
+    events.append(Transferred(at, path, old, new, order_id, reason))
 
 
 def settle_holding(state: State, leaf: Leaf) -> Settled:
     """Make the open charge of a holding final; the caller starts what comes after it."""
-    assert leaf.owner is not None
-    now = state.now
-    owed = charge(leaf, now, now)
-    state.accounts[leaf.owner].settled += owed
+    owner, now = leaf.owner, state.now
+    assert owner is not None
+    books = books_on_path(leaf, now)
+    owed = charge(leaf, books, now, now)
+    state.accounts[owner].settled += owed
     state.revenue_settled += owed
-    segments = Segments(Trace(leaf, now).explain)
-    return Settled(now, leaf.owner, leaf.path, leaf.since, owed, segments)
+    segments = Segments(Trace(leaf, books, now).explain)
+    return Settled(now, owner, leaf.path, leaf.since, owed, segments)
 
 
 def rest(state: State, order: Order, node: Leaf | Scope) -> None:

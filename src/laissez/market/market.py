@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
 from laissez.market.checks import Refused, is_time
-from laissez.market.charges import Trace, charge
+from laissez.market.charges import Trace, books_on_path, charge
 from laissez.market.guards import Descent
 from laissez.market.holding import end_hold, relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under
@@ -286,7 +286,8 @@ class Market:
         if account is None:
             return 0
         return account.settled + sum(
-            charge(leaf, self._state.now, at) for leaf in account.holdings.values()
+            charge(leaf, books_on_path(leaf, self._state.now), self._state.now, at)
+            for leaf in account.holdings.values()
         )
 
     def segments(self, tenant: str, at: int) -> dict[str, tuple[Segment, ...]]:
@@ -295,13 +296,16 @@ class Market:
         account = self._state.accounts.get(tenant)
         if account is None:
             return {}
-        return {path: tuple(Trace(leaf, at).explain()) for path, leaf in account.holdings.items()}
+        return {
+            path: tuple(Trace(leaf, books_on_path(leaf, self._state.now), at).explain())
+            for path, leaf in account.holdings.items()
+        }
 
     def revenue(self, at: int) -> int:
         """All that the operator has earned since the beginning: the sum of all bills."""
         self._check_instant(at)
         return self._state.revenue_settled + sum(
-            charge(leaf, self._state.now, at)
+            charge(leaf, books_on_path(leaf, self._state.now), self._state.now, at)
             for account in self._state.accounts.values()
             for leaf in account.holdings.values()
         )

@@ -79,7 +79,7 @@ class Member:
 class Leaf(Member):
     """One tradable resource; `owner` None is the operator."""
 
-    __slots__ = ("attributes", "hold", "limit", "owner", "parent", "path", "since")
+    __slots__ = ("attributes", "hold", "limit", "owner", "parent", "path", "reading", "since")
 
     def __init__(self, path: str, parent: Scope) -> None:
         super().__init__()
@@ -89,11 +89,16 @@ class Leaf(Member):
         self.owner: str | None = None
         self.limit = 0
         self.since = 0
+        self.reading = 0
         self.hold: Hold | None = None
 
     @property
     def tree(self) -> Tree:
         return self.parent.tree
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        return () if self.owner is None else (self.owner,)
 
     @property
     def is_protected(self) -> bool:

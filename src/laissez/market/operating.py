@@ -266,12 +266,13 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
             if leaf.owner is not None:
                 events.append(settle_holding(state, leaf))
                 leaf.since = leaf.oldest = state.now
+                leaf.reading = 0
                 if leaf.hold is not None and leaf.hold.over:
                     leaf.hold = None
         _begin_period(root, state.now)
     for node in [node for node in state.nodes.values() if node.book is not None]:
         assert node.book is not None
-        node.book.cut(node.oldest)
+        node.book.begin_period(state.now)
         forget_if_blank(state, node)
 
 

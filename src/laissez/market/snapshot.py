@@ -13,6 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from laissez.market.book import NEVER, Book, Order, Step
+from laissez.market.charges import metered
 from laissez.market.guards import Descent, Guard
 from laissez.market.nodes import Hold, Leaf, Scope, children_of
 from laissez.market.state import Account, State
@@ -42,6 +43,7 @@ class NodeState(msgspec.Struct, array_like=True):
     limit: int = 0
     since: int = 0
     hold: HoldState | None = None
+    metered: int = 0
 
 
 class OrderState(msgspec.Struct, array_like=True):
@@ -98,6 +100,8 @@ def write(state: State) -> bytes:
 def digest(state: State) -> str:
     captured = _capture(state)
     captured.now = 0
+    for node in captured.nodes:
+        node.metered = 0
     return blake2b(msgspec.msgpack.encode(captured), digest_size=32).hexdigest()
 
 
@@ -120,7 +124,7 @@ def read(data: bytes) -> State:
 def _capture(state: State) -> MarketState:
     nodes: list[NodeState] = []
     for root in state.roots:
-        _capture_nodes(root, nodes)
+        _capture_nodes(root, nodes, state.now)
     books = [node.book for node in state.nodes.values() if node.book is not None]
     return MarketState(
         format=FORMAT,
@@ -151,7 +155,7 @@ def _capture(state: State) -> MarketState:
     )
 
 
-def _capture_nodes(node: Leaf | Scope, into: list[NodeState]) -> None:
+def _capture_nodes(node: Leaf | Scope, into: list[NodeState], now: int) -> None:
     if isinstance(node, Leaf):
         hold = node.hold
         into.append(
@@ -167,12 +171,13 @@ def _capture_nodes(node: Leaf | Scope, into: list[NodeState]) -> None:
                 else HoldState(
                     hold.until, hold.cap, hold.sequence, hold.limit_was_put_off, hold.over
                 ),
+                metered(node, now),
             )
         )
     else:
         into.append(NodeState(node.path, False))
         for child in children_of(node):
-            _capture_nodes(child, into)
+            _capture_nodes(child, into, now)
 
 
 def _capture_book(book: Book) -> BookState | None:
@@ -228,6 +233,7 @@ def _rebuild_nodes(state: State, nodes: list[NodeState]) -> None:
             continue
         leaf = attach_leaf(state, saved.path, saved.attributes)
         leaf.owner, leaf.limit, leaf.since = saved.owner, saved.limit, saved.since
+        leaf.reading = -saved.metered
         if saved.hold is not None:
             hold = saved.hold
             leaf.hold = Hold(hold.until, hold.cap, hold.sequence)

@@ -135,18 +135,30 @@ def _renew_idle(branch: Branch) -> bool:
 
 def weakest_changed(leaf: Leaf) -> None:
     """A leaf's owner, limit or hold is not what it was."""
-    eligible = leaf.owner is not None and (leaf.hold is None or leaf.hold.over)
-    leaf.weakest = leaf if eligible else None
-    limit = leaf.limit
+    counts = leaf.owner is not None and (leaf.hold is None or leaf.hold.over)
+    leaf.weakest = leaf if counts else None
+    owner, limit = leaf.owner, leaf.limit
     branch = leaf.up
     while branch is not None:
         weakest, other = branch.weakest, branch.other
-        concerned = weakest is leaf or other is leaf
-        if not concerned and (not eligible or (other is not None and limit > other.limit)):
+        if weakest is leaf or other is leaf:
+            _renew_weakest(branch)
+        elif not counts:
             return
-        _renew_weakest(branch)
-        if not concerned and branch.weakest is weakest and branch.other is other:
+        elif weakest is None:
+            branch.weakest = leaf
+        elif limit < weakest.limit:
+            branch.weakest = leaf
+            if owner != weakest.owner:
+                branch.other = weakest
+        elif limit == weakest.limit or (other is not None and limit == other.limit):
+            _renew_weakest(branch)
+            if branch.weakest is weakest and branch.other is other:
+                return
+        elif owner == weakest.owner or (other is not None and limit > other.limit):
             return
+        else:
+            branch.other = leaf
         branch = branch.up
 
 
@@ -186,7 +198,7 @@ def _low_changed(branch: Branch | None) -> None:
         if inner == branch.inner:
             return
         branch.inner = inner
-        low = _pressed(branch)
+        low = _pressed(branch) if branch.book is not None else inner
         if low == branch.low:
             return
         branch.low = low
@@ -207,10 +219,8 @@ def _lowest_two(branch: Branch) -> Low:
     rate1, owner1, exact1 = NEVER, None, True
     rate2, owner2, exact2 = NEVER, None, True
     for member in branch.members:
-        low = member.low
-        for rate, owner, exact in (low[:3], low[3:]):
-            if rate >= rate2:
-                break
+        rate, owner, exact, next_rate, next_owner, next_exact = member.low
+        while rate < rate2:
             if owner == owner1:
                 if rate < rate1:
                     rate1, exact1 = rate, exact
@@ -219,6 +229,9 @@ def _lowest_two(branch: Branch) -> Low:
                 rate1, owner1, exact1 = rate, owner, exact
             else:
                 rate2, owner2, exact2 = rate, owner, exact
+            if owner == next_owner:
+                break
+            rate, owner, exact = next_rate, next_owner, next_exact
         if rate2 == 0:
             break
     return (rate1, owner1, exact1, rate2, owner2, exact2)
@@ -235,18 +248,20 @@ def _pressed(branch: Branch) -> Low:
     by = book.by
     on_others = max(book.floor, book.first)
     on_by = max(book.floor, book.second)
-    candidates = [(max(rate1, on_by if owner1 == by else on_others), owner1, exact1)]
-    if owner2 is not None:
-        candidates.append((max(rate2, on_by if owner2 == by else on_others), owner2, exact2))
-        if on_by < on_others and by != owner1 and by != owner2 and by in branch.holders:
-            candidates.append((max(rate2, on_by), by, False))
-        candidates.sort(key=_rate_of)
-        return candidates[0] + candidates[1]
-    return (*candidates[0], NEVER, None, True)
-
-
-def _rate_of(candidate: tuple[int, str, bool]) -> int:
-    return candidate[0]
+    rate1 = max(rate1, on_by if owner1 == by else on_others)
+    if owner2 is None:
+        return (rate1, owner1, exact1, NEVER, None, True)
+    at_least = rate2
+    rate2 = max(rate2, on_by if owner2 == by else on_others)
+    if on_by < on_others and by != owner1 and by != owner2 and by in branch.holders:
+        rate3 = max(at_least, on_by)
+        if rate3 < rate1:
+            return (rate3, by, False, rate1, owner1, exact1)
+        if rate3 < rate2:
+            return (rate1, owner1, exact1, rate3, by, False)
+    if rate2 < rate1:
+        return (rate2, owner2, exact2, rate1, owner1, exact1)
+    return (rate1, owner1, exact1, rate2, owner2, exact2)
 
 
 # A leaf changes hands -------------------------------------------------------------------------
@@ -259,33 +274,35 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
         idle_changed(leaf)
     weakest_changed(leaf)
     _oldest_changed(leaf)
-    low = _leaf_low(leaf)
-    changed = low != leaf.low
-    leaf.low = low
+    if old == new:
+        return
+    rate_before = leaf.low[0]
+    low = leaf.low = _leaf_low(leaf)
+    changed = True
     branch = leaf.up
     while branch is not None:
-        if old != new:
-            _count(branch.holders, old, new)
+        holders = branch.holders
+        if old is not None:
+            if holders[old] == 1:
+                del holders[old]
+            else:
+                holders[old] -= 1
+        if new is not None:
+            holders[new] = holders.get(new, 0) + 1
         book = branch.book
         if changed:
-            inner = _lowest_two(branch)
-            changed = inner != branch.inner
-            branch.inner = inner
+            second = branch.inner[3]
+            changed = rate_before <= second or low[0] < second
+            if changed:
+                inner = _lowest_two(branch)
+                changed = inner != branch.inner
+                branch.inner = inner
         if changed or (book is not None and book.by is not None and book.by in (old, new)):
-            low = _pressed(branch)
+            rate_before = branch.low[0]
+            low = branch.inner if book is None else _pressed(branch)
             changed = low != branch.low
             branch.low = low
         branch = branch.up
-
-
-def _count(holders: dict[str, int], old: str | None, new: str | None) -> None:
-    if old is not None:
-        if holders[old] == 1:
-            del holders[old]
-        else:
-            holders[old] -= 1
-    if new is not None:
-        holders[new] = holders.get(new, 0) + 1
 
 
 def _oldest_changed(leaf: Leaf) -> None:
