@@ -148,7 +148,7 @@ def _reason_in_words(event: Transferred, before: Cluster) -> str:
         case "relinquished":
             return f"{event.old} gave it back"
         case "limit":
-            return f"the rate, {show_rate(row.rate)}, is above the new limit"
+            return f"the rate was {show_rate(row.rate)}, above the limit"
         case "floor":
             return f"the floor passed {event.old}'s limit, {limit}"
         case "withdrawn":

@@ -23,25 +23,14 @@ because an explanation that is yet to be read may still hold the old one.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-if TYPE_CHECKING:
-    from laissez.market.meters import Meter
+from laissez.market.meters import Meter
+from laissez.market.steps import NEVER, Place, Step, step_index
 
 FEW = 8
-NEVER = 1 << 63
-"""Later than every instant, above every rate."""
-
-Pressure = tuple[int, int, str | None, int]
-"""(floor, first, by, second)"""
-
-Step = tuple[int, int, int, str | None, int]
-"""(at, floor, first, by, second)"""
 
 
 class Order(msgspec.Struct, gc=False, eq=False):
@@ -58,19 +47,6 @@ class Order(msgspec.Struct, gc=False, eq=False):
 
 
 Entry = tuple[int, int, Order]
-
-
-class Place(Protocol):
-    """Where a book lies open, as far as a book needs to know."""
-
-    path: str
-    oldest: int
-
-    @property
-    def parent(self) -> Place | None: ...
-
-    @property
-    def holders(self) -> Collection[str]: ...
 
 
 class Book:
@@ -228,20 +204,6 @@ class Book:
         if (floor, first) != (0, 0):
             kept.insert(0, (at if oldest == NEVER else oldest, floor, first, by, second))
         return kept
-
-
-def step_index(steps: list[Step], at: int) -> int:
-    """The index of the step in force at `at`; -1 if nothing pressed yet."""
-    if steps and steps[-1][0] <= at:
-        return len(steps) - 1
-    return bisect_right(steps, (at, NEVER, 0, None, 0)) - 1
-
-
-def steps_before(steps: list[Step], at: int) -> int:
-    """How many steps begin before `at`."""
-    if steps and steps[-1][0] < at:
-        return len(steps)
-    return bisect_left(steps, (at, -1, 0, None, 0))
 
 
 class Depth:

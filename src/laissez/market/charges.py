@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import itemgetter
 
-from laissez.market.book import Book, step_index, steps_before
+from laissez.market.book import Book
 from laissez.market.meters import bring_up_to_date, reading
 from laissez.market.nodes import Leaf, Scope
 from laissez.market.path import uncapped_rate
+from laissez.market.steps import step_index, steps_before
 from laissez.model.values import Cause, Segment
 
 

@@ -13,8 +13,9 @@ from typing import Any, cast
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
-from laissez.market.checks import Refused, is_time
+from laissez.market.book import Order
 from laissez.market.charges import Trace, books_on_path, charge
+from laissez.market.checks import Refused, is_time
 from laissez.market.guards import Descent
 from laissez.market.holding import end_hold, relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under
@@ -31,7 +32,6 @@ from laissez.market.path import charged_rate
 from laissez.market.quotes import quote
 from laissez.market.state import State
 from laissez.market.timers import EXPIRY, FLOOR_STEP
-from laissez.market.book import Order
 from laissez.model.commands import (
     AddResource,
     Advance,
@@ -267,9 +267,10 @@ class Market:
     def check_visible(self, tenant: str, scope: str) -> Rejected | None:
         """The refusal that whoever serves tenants answers with; None if the scope is visible."""
         node = self._state.nodes.get(scope)
-        if isinstance(node, Scope) and node.placed:
-            if node.parent is None or tenant in node.holders:
-                return None
+        if isinstance(node, Scope) and (
+            node.placed if node.parent is None else tenant in node.holders
+        ):
+            return None
         return Rejected(
             self._state.now,
             Code.SCOPE_NOT_VISIBLE,

@@ -15,13 +15,9 @@ rest on a withdrawn leaf. It gets its place with its first resource and then kee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from laissez.market.book import NEVER
-
-if TYPE_CHECKING:
-    from laissez.market.book import Book
-    from laissez.market.guards import Tree
+from laissez.market.book import Book
+from laissez.market.guards import Tree
+from laissez.market.steps import NEVER
 
 WIDTH = 16
 NOTHING_REACHES = -1

@@ -8,7 +8,6 @@ the furthest order (`reach`) gets to the cheapest idle leaf (`idle_floor`).
 
 from __future__ import annotations
 
-from laissez.market.book import NEVER
 from laissez.market.checks import (
     Refused,
     check_not_under_leaf,
@@ -20,8 +19,9 @@ from laissez.market.checks import (
 from laissez.market.guards import OFF, Descent, Guard, Tree
 from laissez.market.handover import hand_over, settle_holding
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
-from laissez.market.path import floor_at, winner_of
+from laissez.market.path import winner_of
 from laissez.market.state import State
+from laissez.market.steps import NEVER
 from laissez.market.summaries import idle_changed, pressure_changed
 from laissez.market.timers import FLOOR_STEP
 from laissez.market.topology import add_leaf, forget_if_blank, know_scope, remove_leaf, tree_named

@@ -10,9 +10,9 @@ the members are searched, and only those whose bound is below the best rate foun
 
 from __future__ import annotations
 
-from laissez.market.book import NEVER
 from laissez.market.nodes import Branch, Group, Leaf, Scope
 from laissez.market.path import floor_at, uncapped_rate
+from laissez.market.steps import NEVER
 from laissez.model.values import Quote
 
 Pressure = tuple[int, str | None, int]

@@ -12,11 +12,12 @@ from hashlib import blake2b
 
 import msgspec
 
-from laissez.market.book import NEVER, Book, Order, Step
+from laissez.market.book import Book, Order
 from laissez.market.charges import metered
 from laissez.market.guards import Descent, Guard
 from laissez.market.nodes import Hold, Leaf, Scope, children_of
 from laissez.market.state import Account, State
+from laissez.market.steps import NEVER, Step
 from laissez.market.summaries import renew_all
 from laissez.market.timers import EXPIRY, FLOOR_STEP, HOLD_END
 from laissez.market.topology import attach_leaf, know_scope, place_scope, tree_named

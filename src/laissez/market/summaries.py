@@ -25,7 +25,6 @@ as far as it changes something: for a random leaf that is a level or two. Kept a
 
 from __future__ import annotations
 
-from laissez.market.book import NEVER
 from laissez.market.nodes import (
     NOTHING_LOW,
     NOTHING_REACHES,
@@ -34,6 +33,7 @@ from laissez.market.nodes import (
     Low,
     Scope,
 )
+from laissez.market.steps import NEVER
 
 
 def renew(branch: Branch) -> None:
