@@ -39,16 +39,18 @@ def books_on_path(leaf: Leaf, now: int) -> list[Book]:
     return books
 
 
-def first_reading(leaf: Leaf, now: int) -> int:
+def first_reading(leaf: Leaf, books: list[Book] | None, now: int) -> int:
     """What the meters on a leaf's path show for its new owner as its holding begins.
 
-    Its own book's meter, if it is to have one, begins at 0 with the holding.
+    If the leaf was just settled, `books` are those on its path, up to date. Its own book's meter,
+    if it is to have one, begins at 0 with the holding.
     """
     assert leaf.owner is not None
-    books = books_on_path(leaf, now)
-    if leaf.book is not None:
-        del books[-1]
-    bring_up_to_date(books, now)
+    if books is None:
+        books = books_on_path(leaf, now)
+        bring_up_to_date(books, now)
+    if books[-1].node is leaf:
+        books = books[:-1]
     return reading(books, now, leaf.owner)
 
 

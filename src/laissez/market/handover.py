@@ -7,7 +7,7 @@ are the only ways into and out of a book.
 
 from __future__ import annotations
 
-from laissez.market.book import Order
+from laissez.market.book import Book, Order
 from laissez.market.charges import Trace, books_on_path, charge, first_reading
 from laissez.market.nodes import Hold, Leaf, Scope
 from laissez.market.state import State
@@ -23,17 +23,16 @@ def hand_over(
 ) -> None:
     """Give a leaf to an order's tenant, or back to the operator."""
     at, path, old = state.now, leaf.path, leaf.owner
+    books: list[Book] | None = None
     if old is not None:
-        events.append(settle_holding(state, leaf))
+        books = books_on_path(leaf, at)
+        events.append(settle_holding(state, leaf, books))
         del state.accounts[old].holdings[path]
         if leaf.hold is not None and not leaf.hold.over:
             leaf.hold.over = True
             state.agenda.note_dead()
     leaf.hold = None
     leaf.since = at
-    if leaf.book is not None:
-        leaf.book.meter = None
-        leaf.book.born = at
     if order is None:
         leaf.owner = new = order_id = None
         leaf.limit = 0
@@ -45,23 +44,22 @@ def hand_over(
         leaf.owner = new = account.name
         leaf.limit = order.limit
         account.holdings[path] = leaf
-        leaf.reading = first_reading(leaf, at)
+        leaf.reading = first_reading(leaf, books, at)
         hold = leaf.parent.tree.guard.hold
         if hold:
             leaf.hold = Hold(at + hold, order.limit, state.next_sequence())
             state.agenda.add(at + hold, HOLD_END, leaf.hold.sequence, leaf)
     owner_changed(leaf, old)
     if leaf.book is not None:
-        leaf.book.cut(leaf.oldest)
+        leaf.book.begin_period(at)
         forget_if_blank(state, leaf)
     events.append(Transferred(at, path, old, new, order_id, reason))
 
 
-def settle_holding(state: State, leaf: Leaf) -> Settled:
+def settle_holding(state: State, leaf: Leaf, books: list[Book]) -> Settled:
     """Make the open charge of a holding final; the caller starts what comes after it."""
     owner, now = leaf.owner, state.now
     assert owner is not None
-    books = books_on_path(leaf, now)
     owed = charge(leaf, books, now, now)
     state.accounts[owner].settled += owed
     state.revenue_settled += owed

@@ -139,11 +139,12 @@ def _count(book: Metered, meter: Meter, between: list[Metered], ground: Ground, 
     meter.until = now
     pressing, changes = _pressing(book.steps, since, now)
     highest = max(pressing[0], pressing[1])
-    if changes:
-        meter.changes += len(changes)
-        highest = max(highest, *(max(step[1], step[2]) for step in changes))
-    meter.changes_over += ground.changes_since(since)
-    if highest == 0 or since >= now or ground.never_below(highest, since):
+    for step in changes:
+        highest = max(highest, step[1], step[2])
+    first = ground.index_at(since)
+    meter.changes += len(changes)
+    meter.changes_over += len(ground.times) - 1 - first
+    if highest == 0 or since >= now or ground.never_below(highest, first):
         return
     over = NO_PRESSURE
     cuts = {step[0] for step in changes}
@@ -195,19 +196,24 @@ def _add(
 ) -> None:
     """Count what `here` adds to `over` and the ground, while both stand still."""
     rate = max(here[0], here[1])
-    if rate == 0 or ground.never_below(rate, since):
-        return
     floor_over, first_over, by_over, second_over = over
+    if rate <= floor_over or rate <= second_over:
+        return
+    first = ground.index_at(since)
+    if ground.never_below(rate, first):
+        return
     rate_over = max(floor_over, first_over)
     added = _added(ground, rate_over, rate, since, until)
     meter.added += added
-    for tenant in _pressing_most(book, by_over, here[2], ground, since):
-        own_over = max(floor_over, second_over) if tenant == by_over else rate_over
-        own_rate = max(here[0], here[3]) if tenant == here[2] else rate
-        if own_rate <= own_over:
-            difference = -added
-        else:
+    for tenant in _pressing_most(book, by_over, here[2], ground, first):
+        own_over, own_rate, difference = rate_over, rate, 0
+        if tenant in (by_over, here[2]):
+            if tenant == by_over:
+                own_over = max(floor_over, second_over)
+            if tenant == here[2]:
+                own_rate = max(here[0], here[3])
             difference = _added(ground, own_over, own_rate, since, until) - added
+        if own_rate > own_over:
             for span, high, low in ground.episodes_of(tenant, since, until):
                 with_own = max(own_rate, high) - max(own_over, high)
                 without = max(own_rate, low) - max(own_over, low)
@@ -217,14 +223,14 @@ def _add(
 
 
 def _pressing_most(
-    book: Metered, by_over: str | None, by: str | None, ground: Ground, since: int
+    book: Metered, by_over: str | None, by: str | None, ground: Ground, first: int
 ) -> set[str]:
     """The holders under a book whose own orders may have pressed most somewhere on its path."""
     holders = book.node.holders
-    if ground.changes_since(since) < len(holders):
-        found = {tenant for tenant in ground.pressing_most_since(since) if tenant in holders}
+    if len(ground.times) - first < len(holders):
+        found = {tenant for tenant in ground.pressing_most_since(first) if tenant in holders}
     else:
-        found = {tenant for tenant in holders if tenant in ground.episodes}
+        found = {tenant for tenant in holders if ground.pressed_most_since(tenant, first)}
     found.update(tenant for tenant in (by_over, by) if tenant is not None and tenant in holders)
     return found
 

@@ -8,6 +8,7 @@ the furthest order (`reach`) gets to the cheapest idle leaf (`idle_floor`).
 
 from __future__ import annotations
 
+from laissez.market.charges import books_on_path
 from laissez.market.checks import (
     Refused,
     check_not_under_leaf,
@@ -264,7 +265,8 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
     for root in state.roots:
         for leaf in leaves_under(root):
             if leaf.owner is not None:
-                events.append(settle_holding(state, leaf))
+                books = books_on_path(leaf, state.now)
+                events.append(settle_holding(state, leaf, books))
                 leaf.since = leaf.oldest = state.now
                 leaf.reading = 0
                 if leaf.hold is not None and leaf.hold.over:

@@ -1,0 +1,246 @@
+"""A ground: everything that presses on a path from the root down to one scope, change by change.
+
+It follows its own book and the ground over it, and keeps the running total of what it presses with
+(`highs`: on everybody; `lows`: on the one tenant whose own order presses most). Meters of quieter
+books below are read against it with one question: how far did it fall short of a given rate, over
+a given time? It is answered without looking at every change: blocks of changes are sorted by rate
+when first asked about, and blocks of blocks, so that a binary search each is enough.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from operator import mul
+
+from laissez.market.steps import Past, Pressure, pressing_at, steps_before, together
+
+BLOCK = 32
+BLOCKS_PER_BLOCK = 8
+
+
+class Ground:
+    """Everything that presses on a path from the root down to one scope, change by change."""
+
+    __slots__ = (
+        "_lows",
+        "_lows_seen",
+        "_own",
+        "_spans",
+        "_tables",
+        "_total",
+        "book",
+        "episodes",
+        "highs",
+        "lows",
+        "otherwise",
+        "over",
+        "pressures",
+        "times",
+        "until",
+    )
+
+    def __init__(self, book: Past, over: Ground | None, at: int) -> None:
+        self.book = book
+        self.over = over
+        self.until = at
+        self.times: list[int] = []
+        self.pressures: list[Pressure] = []
+        self.highs: list[int] = []
+        self.lows: list[int] = []
+        self._spans: list[int] = []
+        self.otherwise: dict[str, int] = {}
+        self.episodes: dict[str, list[int]] = {}
+        self._total = 0
+        self._tables: dict[tuple[int, int], Table] = {}
+        self._lows: list[tuple[int, int]] = []
+        self._lows_seen = 0
+        self._own = pressing_at(book.steps, at)
+        self._append(at, self._own if over is None else together(over.pressure_at(at), self._own))
+
+    def extend(self, now: int) -> None:
+        """Follow all changes before `now`."""
+        if self.until >= now:
+            return
+        steps, since = self.book.steps, self.until
+        self.until = now
+        first, end = steps_before(steps, since), steps_before(steps, now)
+        if self.over is None:
+            for index in range(first, end):
+                self._append(steps[index][0], steps[index][1:])
+            return
+        self.over.extend(now)
+        times, pressures = self.over.times, self.over.pressures
+        place = bisect_left(times, since)
+        own = self._own
+        while first < end or place < len(times):
+            at = min(
+                steps[first][0] if first < end else now, times[place] if place < len(times) else now
+            )
+            if first < end and steps[first][0] == at:
+                own = steps[first][1:]
+                first += 1
+            if place < len(times) and times[place] == at:
+                place += 1
+            self._append(at, together(pressures[place - 1], own))
+        self._own = own
+
+    def _append(self, at: int, pressure: Pressure) -> None:
+        floor, first, by, second = pressure
+        if self.times:
+            if pressure == self.pressures[-1]:
+                return
+            span = at - self.times[-1]
+            self._spans.append(span)
+            high = self.highs[-1]
+            self._total += high * span
+            last_by = self.pressures[-1][2]
+            if last_by is not None:
+                difference = (self.lows[-1] - high) * span
+                self.otherwise[last_by] = self.otherwise.get(last_by, 0) + difference
+        self.times.append(at)
+        self.pressures.append(pressure)
+        self.highs.append(max(first, floor))
+        self.lows.append(max(second, floor))
+        if by is not None:
+            episodes = self.episodes.get(by)
+            if episodes is None:
+                self.episodes[by] = [len(self.times) - 1]
+            else:
+                episodes.append(len(self.times) - 1)
+
+    def reading(self, now: int, tenant: str) -> int:
+        """The total up to `now`, to which the ground has been extended."""
+        span = now - self.times[-1]
+        total = self._total + self.otherwise.get(tenant, 0)
+        if self.pressures[-1][2] == tenant:
+            return total + self.lows[-1] * span
+        return total + self.highs[-1] * span
+
+    def begin_with(self, total: int, otherwise: dict[str, int], now: int) -> None:
+        """Go on from where other meters stood at `now`."""
+        self._total = total - self.highs[-1] * (now - self.times[-1])
+        self.otherwise = dict(otherwise)
+        by = self.pressures[-1][2]
+        if by is not None:
+            difference = (self.highs[-1] - self.lows[-1]) * (now - self.times[-1])
+            self.otherwise[by] = self.otherwise.get(by, 0) + difference
+
+    def pressure_at(self, at: int) -> Pressure:
+        return self.pressures[self.index_at(at)]
+
+    def index_at(self, at: int) -> int:
+        """The index of the change in force at `at`."""
+        return max(bisect_right(self.times, at) - 1, 0)
+
+    def never_below(self, rate: int, first: int) -> bool:
+        """Did everybody pay at least `rate` here, from the change at `first` to the present?
+
+        `_lows` lists the changes after which nothing lower came, as (index, least): the first at
+        or after a change has the least since then.
+        """
+        if self.lows[-1] < rate:
+            return False
+        lows = self._lows
+        for index in range(self._lows_seen, len(self.lows)):
+            least = self.lows[index]
+            while lows and lows[-1][1] >= least:
+                lows.pop()
+            lows.append((index, least))
+        self._lows_seen = len(self.lows)
+        return lows[bisect_left(lows, (first, 0))][1] >= rate
+
+    def shortfall(self, rate: int, since: int, until: int) -> int:
+        """The integral of what the rate for everybody lacked to `rate`."""
+        times, highs = self.times, self.highs
+        first = self.index_at(since)
+        last = bisect_left(times, until, first) - 1
+        if last <= first:
+            return (rate - highs[first]) * (until - since) if highs[first] < rate else 0
+        total = 0
+        if highs[first] < rate:
+            total += (rate - highs[first]) * (times[first + 1] - since)
+        if highs[last] < rate:
+            total += (rate - highs[last]) * (until - times[last])
+        return total + self._shortfall_of_steps(rate, first + 1, last)
+
+    def _shortfall_of_steps(self, rate: int, index: int, end: int) -> int:
+        total = 0
+        highs, spans = self.highs, self._spans
+        while index < end:
+            size = 0
+            wider = BLOCK
+            while index % wider == 0 and index + wider <= end:
+                size = wider
+                wider *= BLOCKS_PER_BLOCK
+            if size:
+                table = self._tables.get((index, size))
+                if table is None:
+                    table = self._tables[index, size] = Table(
+                        highs[index : index + size], spans[index : index + size]
+                    )
+                total += table.shortfall(rate)
+                index += size
+            else:
+                stop = min(end, index - index % BLOCK + BLOCK)
+                for high, span in zip(highs[index:stop], spans[index:stop], strict=True):
+                    if high < rate:
+                        total += (rate - high) * span
+                index = stop
+        return total
+
+    def pressing_most_since(self, first: int) -> set[str]:
+        """The tenants whose own order pressed most at some time since the change at `first`."""
+        return {by for _, _, by, _ in self.pressures[first:] if by is not None}
+
+    def pressed_most_since(self, tenant: str, first: int) -> bool:
+        episodes = self.episodes.get(tenant)
+        return episodes is not None and episodes[-1] >= first
+
+    def episodes_of(self, tenant: str, since: int, until: int) -> list[tuple[int, int, int]]:
+        """(span, high, low) of each change within which `tenant` pressed most."""
+        episodes = self.episodes.get(tenant)
+        if episodes is None:
+            return []
+        times = self.times
+        first = self.index_at(since)
+        found = []
+        for place in range(bisect_left(episodes, first), len(episodes)):
+            index = episodes[place]
+            start = max(times[index], since)
+            end = times[index + 1] if index + 1 < len(times) else until
+            if start >= until:
+                break
+            found.append((min(end, until) - start, self.highs[index], self.lows[index]))
+        return found
+
+    def forget_before(self, oldest: int) -> None:
+        """Drop the changes that no holding needs; totals stay."""
+        index = bisect_right(self.times, oldest) - 1
+        if index <= 0:
+            return
+        del self.times[:index], self.pressures[:index], self.highs[:index], self.lows[:index]
+        del self._spans[:index]
+        self.episodes = {}
+        for place, pressure in enumerate(self.pressures):
+            if pressure[2] is not None:
+                self.episodes.setdefault(pressure[2], []).append(place)
+        self._tables = {}
+        self._lows, self._lows_seen = [], 0
+
+
+class Table:
+    """A block of changes sorted by rate: how far below a rate they were, by binary search."""
+
+    __slots__ = ("_areas", "_highs", "_spans")
+
+    def __init__(self, highs: list[int], spans: list[int]) -> None:
+        in_order = sorted(zip(highs, spans, strict=True))
+        self._highs = [high for high, _ in in_order]
+        sorted_spans = [span for _, span in in_order]
+        self._spans: list[int] = [0, *accumulate(sorted_spans)]
+        self._areas: list[int] = [0, *accumulate(map(mul, self._highs, sorted_spans))]
+
+    def shortfall(self, rate: int) -> int:
+        count = bisect_left(self._highs, rate)
+        return rate * self._spans[count] - self._areas[count]
