@@ -7,6 +7,7 @@ prints tables with the goals, and writes all figures as JSON. Nothing fails for 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic_ns
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,7 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import laissez
 
 BUILD = Path(__file__).parents[1] / "build"
-TABLE_WIDTH = 108
+TABLE_WIDTH = 118
 FIXED_WEIGHT = 50_000
 """What a measurement costs besides its leaves, in leaves: for the progress bar only."""
 
@@ -59,6 +60,7 @@ def run(scale: Scale, seed: int, quick: bool) -> Figures:
     columns = (TextColumn("{task.description:<50}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("", total=weight)
+        took_ms: dict[str, int] = {}
 
         def apart(
             title: str, job: Callable[..., Result], *given: Any, weight: int = FIXED_WEIGHT
@@ -67,7 +69,9 @@ def run(scale: Scale, seed: int, quick: bool) -> Figures:
                 progress.update(task, description=f"{title}: {stage}")
 
             say("starting")
+            begin = monotonic_ns()
             result = run_apart(job, *given, scale, seed, say=say)
+            took_ms[title] = (monotonic_ns() - begin) // 1_000_000
             progress.advance(task, weight)
             return result
 
@@ -92,6 +96,7 @@ def run(scale: Scale, seed: int, quick: bool) -> Figures:
                 size: apart(f"{size:,} leaves", measure_size, size, weight=size + FIXED_WEIGHT)
                 for size in scale.sizes
             },
+            took_ms=took_ms,
         )
 
 

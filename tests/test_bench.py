@@ -20,7 +20,16 @@ OPERATIONS = {
     "quote",
     "bill",
 }
-TIMING = {"per_second", "p50_ns", "p99_ns", "p999_ns", "max_ns", "samples", "rounds_per_second"}
+TIMING = {
+    "per_second",
+    "p50_ns",
+    "p99_ns",
+    "p999_ns",
+    "max_ns",
+    "samples",
+    "interruptions",
+    "rounds_per_second",
+}
 MEMORY = {
     "leaves_by",
     "leaf_idle",
@@ -35,6 +44,7 @@ MASS = {
     "expiry",
     "floor falls, orders at the root",
     "floor falls, orders at all depths",
+    "transfers after a turnover",
 }
 
 

@@ -12,7 +12,10 @@ from measuring.timing import Timing
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Times are in nanoseconds, memory in bytes; keys of `sizes` and the like are leaves."""
+    """Times are in nanoseconds, memory in bytes; keys of `sizes` and the like are leaves.
+
+    `took_ms` is how long each measurement took as a whole.
+    """
 
     version: str
     machine: Machine
@@ -24,3 +27,4 @@ class Figures(msgspec.Struct, frozen=True):
     mass: dict[str, MassFigures]
     half_holder: dict[str, Timing]
     naive: dict[int, ComparisonFigures]
+    took_ms: dict[str, int]

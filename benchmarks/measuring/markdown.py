@@ -63,7 +63,8 @@ def others(figures: Figures) -> list[str]:
         goal = f"{BYTES_AT_MOST[name]:,}" if name in BYTES_AT_MOST else ""
         rows.append(row(f"bytes: {title}, at the sizes above", measured, goal))
     for name, mass in figures.mass.items():
-        rows.append(row(name, f"{ms(mass.total_ns)} ms", f"{ms(MASS_NS_BELOW[name])} ms"))
+        goal = f"{ms(MASS_NS_BELOW[name])} ms" if name in MASS_NS_BELOW else ""
+        rows.append(row(name, f"{ms(mass.total_ns)} ms", goal))
     for name, timing in figures.half_holder.items():
         rows.append(row(f"quotes in a half-held pool: {name}", f"{timing.per_second:,}/s", ""))
     if figures.naive:

@@ -7,8 +7,8 @@ from time import perf_counter_ns as clock
 import msgspec
 
 from laissez.market import Amended, Expired, FloorSet, Market, Placed, Transferred
-from measuring.load import DEPTH, DOLLAR, FLOOR, ROOT, Load, Slot, expect
-from measuring.operations import quote
+from measuring.load import DEPTH, DOLLAR, FLOOR, ROOT, Load, Slot, expect, whole_load
+from measuring.operations import quote, transfer
 from measuring.scale import Scale
 from measuring.timing import Timing, measure, with_collector_frozen
 
@@ -29,9 +29,7 @@ class MassFigures(msgspec.Struct, frozen=True):
 
 
 def best_run(run: Callable[[], dict[str, int]], runs: int) -> MassFigures:
-    parts: list[dict[str, int]] = []
-    for _ in range(runs):
-        parts.append(run())
+    parts = [run() for _ in range(runs)]
     totals = tuple(sum(part.values()) for part in parts)
     best = totals.index(min(totals))
     return MassFigures(totals[best], parts[best], totals)
@@ -49,12 +47,15 @@ def measure_mass(scale: Scale, seed: int, *, say: Callable[[str], None]) -> dict
     at_root = floor_falling(scale, seed, depths=(1,))
     say("a floor falling, orders at all depths")
     at_all_depths = floor_falling(scale, seed, depths=tuple(range(1, DEPTH + 1)))
+    say("transfers after a turnover")
+    after_turnover = transfers_after_turnover(scale, seed, say)
     return {
         "bills, one holding each": one_each,
         "bills, many holdings each": many_each,
         "expiry": expiry,
         "floor falls, orders at the root": at_root,
         "floor falls, orders at all depths": at_all_depths,
+        "transfers after a turnover": after_turnover,
     }
 
 
@@ -132,6 +133,25 @@ def floor_falling(scale: Scale, seed: int, *, depths: tuple[int, ...]) -> MassFi
         expect(events, FloorSet, *[Transferred] * WAITING)
         market.set_floor(ROOT, too_high, at=load.tick())
         return {"fall": end - begin}
+
+    return best_run(run, scale.mass_runs)
+
+
+def transfers_after_turnover(scale: Scale, seed: int, say: Callable[[str], None]) -> MassFigures:
+    """All orders are replaced, then leaves change hands: what was put off in between shows here."""
+    load = whole_load(
+        Market(),
+        leaves=scale.mass_leaves,
+        tenants=scale.tenants,
+        orders=scale.orders,
+        seed=seed,
+        say=say,
+    )
+
+    def run() -> dict[str, int]:
+        load.renew_orders()
+        with_collector_frozen()
+        return {"transfers": sum(transfer(load, scale.mass_changes)["transfer"])}
 
     return best_run(run, scale.mass_runs)
 

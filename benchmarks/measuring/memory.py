@@ -3,7 +3,10 @@
 `tracemalloc` counts every byte, and makes everything several times slower; so it is used in a
 process in which nothing is timed, and for the leaves of very large markets the resident memory of
 the process is read instead. Nothing but the market keeps anything here. Each command brings
-strings of its own, as it would from a wire: what the market keeps of them is counted.
+strings of its own, as it would from a wire: what the market keeps of them is counted. So is what
+all leaves or orders need together, which shows where there are few: an account per tenant, and
+dictionaries that double when they are full. The orders at the root come first, and are somewhat
+more than `Scale.orders`, so that they pay for a doubling and not the few that come after them.
 """
 
 import gc
@@ -62,16 +65,17 @@ def measure_memory(
     held = occupied() - empty
     if not traced:
         tracemalloc.start()
-    hosts = max(1, leaves // GPUS_PER_HOST)
-    at_root, at_hosts, at_leaves = scale.orders, min(scale.orders, hosts), min(scale.orders, leaves)
     say("resting orders")
+    at_root, at_leaves = scale.orders * 6 // 5, min(scale.orders, leaves)
+    hosts = max(1, leaves // GPUS_PER_HOST)
+    at_hosts = min(scale.orders, hosts)
     among_others = keeper.grown_by_orders(ROOT for _ in range(at_root))
+    alone_at_leaf = keeper.grown_by_orders(
+        leaf_path(number * leaves // at_leaves, leaves) for number in range(at_leaves)
+    )
     alone_at_host = keeper.grown_by_orders(
         leaf_path(number * hosts // at_hosts * GPUS_PER_HOST, leaves).rpartition("/")[0]
         for number in range(at_hosts)
-    )
-    alone_at_leaf = keeper.grown_by_orders(
-        leaf_path(number * leaves // at_leaves, leaves) for number in range(at_leaves)
     )
     return MemoryFigures(
         leaves_by="tracemalloc" if traced else "resident memory",

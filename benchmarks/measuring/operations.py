@@ -60,24 +60,28 @@ def measure_operations(
 ) -> dict[str, Timing]:
     """Every operation, `count` times a round.
 
-    Transfers fill the best orders, so those that are left get worse and worse. Orders are renewed
-    before each round that transfers anything, and a round ends before the root has lost too many.
+    Transfers come first, while nothing but the orders has a past. They fill the best orders, and
+    new ones are no better than the old were, so there are not so many of them that only bad
+    orders are left at the root.
     """
     figures: dict[str, Timing] = {}
 
-    def take(operation: Callable[[Load, int], Samples], count: int, renew: bool) -> None:
+    def take(operation: Callable[[Load, int], Samples], count: int) -> dict[str, Timing]:
         say(operation.__name__)
-        prepare = load.renew_orders if renew else lambda: None
-        figures.update(measure(lambda: operation(load, count), rounds=rounds, prepare=prepare))
+        return measure(lambda: operation(load, count), rounds=rounds)
 
-    transfers = min(count, max(FEW, len(load.root_slots) // 2))
-    take(cancel_and_place, count, renew=False)
-    take(amend, count, renew=False)
-    take(set_limit, count, renew=False)
-    take(transfer, transfers, renew=True)
-    take(transfer_at_limit, transfers, renew=False)
-    take(quote, count, renew=True)
-    take(bill, bills, renew=True)
+    transfers = min(count, max(FEW, len(load.root_slots) // 3))
+    figures |= take(transfer, transfers)
+    load.price_is_limit = True
+    load.renew_orders()
+    figures[TRANSFER_AT_LIMIT] = take(transfer, transfers)["transfer"]
+    load.price_is_limit = False
+    load.renew_orders()
+    figures |= take(cancel_and_place, count)
+    figures |= take(amend, count)
+    figures |= take(set_limit, count)
+    figures |= take(quote, count)
+    figures |= take(bill, bills)
     return {name: figures[name] for name in OPERATIONS}
 
 
@@ -133,7 +137,11 @@ def set_limit(load: Load, count: int) -> Samples:
 
 
 def transfer(load: Load, count: int) -> Samples:
-    """A holder gives a leaf back, and the best order that covers it is filled."""
+    """A holder gives a leaf back, and the best order that covers it is filled.
+
+    Where every order's price is its limit, the winner is also what pressed most, so the rate of
+    all that its scope covers falls with it, and rises with the order that comes.
+    """
     market, taken = load.market, []
     plan = [load.leaf() for _ in range(count)]
     for leaf in plan:
@@ -143,16 +151,6 @@ def transfer(load: Load, count: int) -> Samples:
         taken.append(clock() - begin)
         load.make_good(events)
     return {"transfer": taken}
-
-
-def transfer_at_limit(load: Load, count: int) -> Samples:
-    """The same where every order's price is its limit: the winner is also what pressed most, so
-    the rate of all that its scope covers falls with it, and rises with the order that comes."""
-    load.price_is_limit = True
-    load.renew_orders()
-    samples = transfer(load, count)
-    load.price_is_limit = False
-    return {TRANSFER_AT_LIMIT: samples["transfer"]}
 
 
 def quote(

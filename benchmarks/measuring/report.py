@@ -14,7 +14,7 @@ from measuring.goals import (
 )
 from measuring.timing import Timing
 
-TIMING_COLUMNS = ("per s", "p50 µs", "p99 µs", "p99.9 µs", "max µs")
+TIMING_COLUMNS = ("per s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "interrupted")
 
 MEMORY_COLUMNS = {
     "leaf_idle": "idle leaf",
@@ -90,6 +90,8 @@ def mass_table(figures: Figures) -> Table:
         "floor falls, orders at the root": "the root floor falls over "
         f"{scale.mass_idle_leaves:,} idle leaves, ten orders waiting at the root",
         "floor falls, orders at all depths": "the same with ten orders waiting at all depths",
+        "transfers after a turnover": f"{scale.mass_changes:,} transfers, after all "
+        f"{scale.orders:,} orders were replaced",
     }
     table = numbers(
         f"Mass events, best of {scale.mass_runs} runs",
@@ -97,7 +99,7 @@ def mass_table(figures: Figures) -> Table:
         numbers=("ms", "of these", "goal ms"),
     )
     for name, mass in figures.mass.items():
-        goal = None if figures.quick else MASS_NS_BELOW[name]
+        goal = None if figures.quick else MASS_NS_BELOW.get(name)
         parts = ", ".join(f"{part} {ms(ns)}" for part, ns in mass.parts_ns.items())
         table.add_row(
             what[name],
@@ -159,6 +161,7 @@ def timing_cells(
         us(timing.p99_ns),
         judged(us(timing.p999_ns), steady),
         us(timing.max_ns),
+        f"{timing.interruptions:,}",
     ]
 
 

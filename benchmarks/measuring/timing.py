@@ -4,11 +4,14 @@ What must happen between two calls (a change before a quote, a new order in the 
 that was filled) is off the clock. The first round warms up and is dropped. Operations per second
 are those of the best round, because whatever else the machine does can only make a round slower;
 percentiles are over all rounds, because an operation that is slow now and then must show. The
-cost of reading the clock, some 50 ns a call, is not subtracted.
+cost of reading the clock, some 50 ns a call, is not subtracted. `interruptions` counts how often
+the kernel let another process run during the rounds: each makes one call slower by milliseconds,
+so the highest percentiles mean little where there are many.
 """
 
 import gc
 from collections.abc import Callable
+from resource import RUSAGE_SELF, getrusage
 
 import msgspec
 
@@ -23,24 +26,26 @@ class Timing(msgspec.Struct, frozen=True):
     p999_ns: int
     max_ns: int
     samples: int
+    interruptions: int
     rounds_per_second: tuple[int, ...]
 
 
-def measure(
-    operation: Callable[[], Samples],
-    *,
-    rounds: int,
-    prepare: Callable[[], None] = lambda: None,
-) -> dict[str, Timing]:
-    """Warm up, then time each operation over several rounds; `prepare` is off the clock."""
+def measure(operation: Callable[[], Samples], *, rounds: int) -> dict[str, Timing]:
+    """Warm up, then time each operation over several rounds."""
     taken: list[Samples] = []
+    interrupted = 0
     for number in range(rounds + 1):
-        prepare()
         with_collector_frozen()
+        before = interruptions()
         samples = operation()
         if number > 0:
             taken.append(samples)
-    return {name: summary([samples[name] for samples in taken]) for name in taken[0]}
+            interrupted += interruptions() - before
+    return {name: summary([samples[name] for samples in taken], interrupted) for name in taken[0]}
+
+
+def interruptions() -> int:
+    return getrusage(RUSAGE_SELF).ru_nivcsw
 
 
 def with_collector_frozen() -> None:
@@ -50,7 +55,7 @@ def with_collector_frozen() -> None:
     gc.disable()
 
 
-def summary(rounds: list[list[int]]) -> Timing:
+def summary(rounds: list[list[int]], interrupted: int) -> Timing:
     per_second = tuple(len(taken) * 1_000_000_000 // max(1, sum(taken)) for taken in rounds)
     samples = sorted(nanoseconds for taken in rounds for nanoseconds in taken)
 
@@ -64,5 +69,6 @@ def summary(rounds: list[list[int]]) -> Timing:
         p999_ns=percentile(999),
         max_ns=samples[-1],
         samples=len(samples),
+        interruptions=interrupted,
         rounds_per_second=per_second,
     )

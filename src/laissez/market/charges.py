@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from laissez.market.book import Book
-from laissez.market.meters import bring_up_to_date, reading
+from laissez.market.meters import Reader
 from laissez.market.nodes import Leaf, Scope
 from laissez.market.path import uncapped_rate
 from laissez.market.steps import step_index, steps_before
@@ -25,60 +25,47 @@ from laissez.model.values import Cause, Segment
 def books_on_path(leaf: Leaf, now: int) -> list[Book]:
     """The books that press on a leaf or have pressed on it, the root's first."""
     books: list[Book] = []
-    if leaf.book is not None:
-        books.append(leaf.book)
-    scope: Scope | None = leaf.parent
-    while scope is not None:
-        if scope.book is not None:
-            books.append(scope.book)
-        elif scope.parent is None:
-            scope.book = Book(scope, now)
-            books.append(scope.book)
-        scope = scope.parent
+    node: Leaf | Scope = leaf
+    while True:
+        if node.book is not None:
+            books.append(node.book)
+        parent = node.parent
+        if parent is None:
+            break
+        node = parent
+    if node.book is None:
+        assert isinstance(node, Scope)
+        node.book = Book(node, now)
+        books.append(node.book)
     books.reverse()
     return books
-
-
-def first_reading(leaf: Leaf, books: list[Book] | None, now: int) -> int:
-    """What the meters on a leaf's path show for its new owner as its holding begins.
-
-    If the leaf was just settled, `books` are those on its path, up to date. Its own book's meter,
-    if it is to have one, begins at 0 with the holding.
-    """
-    assert leaf.owner is not None
-    if books is None:
-        books = books_on_path(leaf, now)
-        bring_up_to_date(books, now)
-    if books[-1].node is leaf:
-        books = books[:-1]
-    return reading(books, now, leaf.owner)
 
 
 def metered(leaf: Leaf, now: int) -> int:
     """What the meters have counted for a leaf's holding up to `now`, whatever a hold spares it."""
     if leaf.owner is None:
         return 0
-    books = books_on_path(leaf, now)
-    bring_up_to_date(books, now)
-    return reading(books, now, leaf.owner) - leaf.reading
+    return Reader(books_on_path(leaf, now), now).read(leaf.owner) - leaf.reading
 
 
-def charge(leaf: Leaf, books: list[Book], now: int, until: int) -> int:
+def charge(leaf: Leaf, now: int, until: int) -> int:
     """What a leaf's holding owes from its start to `until`; after `now` nothing changes."""
-    assert leaf.owner is not None
-    bring_up_to_date(books, now)
-    total = reading(books, now, leaf.owner) - leaf.reading
+    total = metered(leaf, now)
     if until > now:
         total += uncapped_rate(leaf) * (until - now)
+    return total if leaf.hold is None else total - spared_by_hold(leaf, until)
+
+
+def spared_by_hold(leaf: Leaf, until: int) -> int:
+    """What a holding's hold has saved it, remembered once the hold is over."""
     hold = leaf.hold
-    if hold is None:
-        return total
+    assert hold is not None
     if hold.spared is not None:
-        return total - hold.spared
-    spared = Trace(leaf, books, until).spared()
+        return hold.spared
+    spared = Trace(leaf, books_on_path(leaf, until), until).spared()
     if hold.over:
         hold.spared = spared
-    return total - spared
+    return spared
 
 
 class Trace:

@@ -47,7 +47,8 @@ def check_path(path: Any) -> None:
 
 
 def check_tenant(state: State, tenant: Any) -> None:
-    if not is_name(tenant):
+    known = type(tenant) is str and tenant in state.accounts
+    if not known and not is_name(tenant):
         raise Refused(
             Code.BAD_TENANT, f"{tenant!r} can't be a tenant; give a name of printable text"
         )
@@ -115,6 +116,7 @@ def known_leaf(state: State, path: Any) -> Leaf:
 
 
 def held_leaf(state: State, tenant: str, path: Any) -> Leaf:
+    check_tenant(state, tenant)
     leaf = known_leaf(state, path)
     check_holder(leaf, tenant)
     return leaf

@@ -23,18 +23,21 @@ class Ground:
     """Everything that presses on a path from the root down to one scope, change by change."""
 
     __slots__ = (
-        "_lows",
-        "_lows_seen",
+        "_least",
+        "_least_until",
         "_own",
         "_spans",
         "_tables",
         "_total",
         "book",
+        "changes",
         "episodes",
+        "followers",
         "highs",
         "lows",
         "otherwise",
         "over",
+        "own_changes",
         "pressures",
         "times",
         "until",
@@ -43,71 +46,86 @@ class Ground:
     def __init__(self, book: Past, over: Ground | None, at: int) -> None:
         self.book = book
         self.over = over
+        self.followers = 0
         self.until = at
+        self.changes = 0
+        self.own_changes = 0
+        self._total = 0
+        self.otherwise: dict[str, int] = {}
         self.times: list[int] = []
         self.pressures: list[Pressure] = []
         self.highs: list[int] = []
         self.lows: list[int] = []
         self._spans: list[int] = []
-        self.otherwise: dict[str, int] = {}
         self.episodes: dict[str, list[int]] = {}
-        self._total = 0
         self._tables: dict[tuple[int, int], Table] = {}
-        self._lows: list[tuple[int, int]] = []
-        self._lows_seen = 0
+        self._least: list[int] = []
+        self._least_until: list[int] = []
         self._own = pressing_at(book.steps, at)
-        self._append(at, self._own if over is None else together(over.pressure_at(at), self._own))
+        if over is None:
+            self._begin(at, self._own)
+        else:
+            over.followers += 1
+            self._begin(at, together(over.pressure_at(at), self._own))
 
     def extend(self, now: int) -> None:
         """Follow all changes before `now`."""
-        if self.until >= now:
-            return
-        steps, since = self.book.steps, self.until
+        since, steps = self.until, self.book.steps
         self.until = now
-        first, end = steps_before(steps, since), steps_before(steps, now)
+        end = steps_before(steps, now)
+        first = end
+        while first and steps[first - 1][0] >= since:
+            first -= 1
+        self.own_changes += end - first
         if self.over is None:
             for index in range(first, end):
                 self._append(steps[index][0], steps[index][1:])
             return
-        self.over.extend(now)
         times, pressures = self.over.times, self.over.pressures
-        place = bisect_left(times, since)
-        own = self._own
+        place = len(times)
+        while times[place - 1] >= since and place > 1:
+            place -= 1
         while first < end or place < len(times):
-            at = min(
-                steps[first][0] if first < end else now, times[place] if place < len(times) else now
-            )
-            if first < end and steps[first][0] == at:
-                own = steps[first][1:]
-                first += 1
-            if place < len(times) and times[place] == at:
+            at = steps[first][0] if first < end else now
+            if place < len(times) and times[place] <= at:
+                at = times[place]
                 place += 1
-            self._append(at, together(pressures[place - 1], own))
-        self._own = own
+            if first < end and steps[first][0] == at:
+                self._own = steps[first][1:]
+                first += 1
+            self._append(at, together(pressures[place - 1], self._own))
 
     def _append(self, at: int, pressure: Pressure) -> None:
+        """From `at` on, this presses."""
+        if pressure == self.pressures[-1]:
+            return
+        self.changes += 1
+        span = at - self.times[-1]
+        high, low = self.highs[-1], self.lows[-1]
+        self._spans.append(span)
+        self._total += high * span
+        by = self.pressures[-1][2]
+        if by is not None and low < high:
+            self.otherwise[by] = self.otherwise.get(by, 0) + (low - high) * span
+        while self._least and self._least[-1] >= low:
+            self._least.pop()
+            self._least_until.pop()
+        self._least.append(low)
+        self._least_until.append(at)
+        self._begin(at, pressure)
+
+    def _begin(self, at: int, pressure: Pressure) -> None:
         floor, first, by, second = pressure
-        if self.times:
-            if pressure == self.pressures[-1]:
-                return
-            span = at - self.times[-1]
-            self._spans.append(span)
-            high = self.highs[-1]
-            self._total += high * span
-            last_by = self.pressures[-1][2]
-            if last_by is not None:
-                difference = (self.lows[-1] - high) * span
-                self.otherwise[last_by] = self.otherwise.get(last_by, 0) + difference
-        self.times.append(at)
-        self.pressures.append(pressure)
-        self.highs.append(max(first, floor))
-        self.lows.append(max(second, floor))
         if by is not None:
             episodes = self.episodes.get(by)
             if episodes is None:
-                self.episodes[by] = [len(self.times) - 1]
+                self.episodes[by] = [len(self.times)]
             else:
-                episodes.append(len(self.times) - 1)
+                episodes.append(len(self.times))
+        self.times.append(at)
+        self.pressures.append(pressure)
+        self.highs.append(max(floor, first))
+        self.lows.append(max(floor, second))
 
     def reading(self, now: int, tenant: str) -> int:
         """The total up to `now`, to which the ground has been extended."""
@@ -133,22 +151,16 @@ class Ground:
         """The index of the change in force at `at`."""
         return max(bisect_right(self.times, at) - 1, 0)
 
-    def never_below(self, rate: int, first: int) -> bool:
-        """Did everybody pay at least `rate` here, from the change at `first` to the present?
+    def never_below(self, rate: int, since: int) -> bool:
+        """Did everybody pay at least `rate` here, from `since` to the present?
 
-        `_lows` lists the changes after which nothing lower came, as (index, least): the first at
-        or after a change has the least since then.
+        `_least` has the lows after which nothing lower came, `_least_until` when each ended: the
+        first that ended after `since` is the least from then on, but for the present one.
         """
         if self.lows[-1] < rate:
             return False
-        lows = self._lows
-        for index in range(self._lows_seen, len(self.lows)):
-            least = self.lows[index]
-            while lows and lows[-1][1] >= least:
-                lows.pop()
-            lows.append((index, least))
-        self._lows_seen = len(self.lows)
-        return lows[bisect_left(lows, (first, 0))][1] >= rate
+        place = bisect_right(self._least_until, since)
+        return place == len(self._least) or self._least[place] >= rate
 
     def shortfall(self, rate: int, since: int, until: int) -> int:
         """The integral of what the rate for everybody lacked to `rate`."""
@@ -226,7 +238,8 @@ class Ground:
             if pressure[2] is not None:
                 self.episodes.setdefault(pressure[2], []).append(place)
         self._tables = {}
-        self._lows, self._lows_seen = [], 0
+        place = bisect_right(self._least_until, oldest)
+        del self._least[:place], self._least_until[:place]
 
 
 class Table:

@@ -8,7 +8,8 @@ are the only ways into and out of a book.
 from __future__ import annotations
 
 from laissez.market.book import Book, Order
-from laissez.market.charges import Trace, books_on_path, charge, first_reading
+from laissez.market.charges import Trace, books_on_path, spared_by_hold
+from laissez.market.meters import Reader
 from laissez.market.nodes import Hold, Leaf, Scope
 from laissez.market.state import State
 from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
@@ -23,10 +24,11 @@ def hand_over(
 ) -> None:
     """Give a leaf to an order's tenant, or back to the operator."""
     at, path, old = state.now, leaf.path, leaf.owner
-    books: list[Book] | None = None
+    reader: Reader | None = None
     if old is not None:
         books = books_on_path(leaf, at)
-        events.append(settle_holding(state, leaf, books))
+        reader = Reader(books, at)
+        events.append(settle_holding(state, leaf, books, reader))
         del state.accounts[old].holdings[path]
         if leaf.hold is not None and not leaf.hold.over:
             leaf.hold.over = True
@@ -44,7 +46,9 @@ def hand_over(
         leaf.owner = new = account.name
         leaf.limit = order.limit
         account.holdings[path] = leaf
-        leaf.reading = first_reading(leaf, books, at)
+        leaf.reading = (reader or Reader(books_on_path(leaf, at), at)).read(new)
+        if leaf.book is not None and leaf.book.meter is not None:
+            leaf.reading -= leaf.book.meter.read(new)
         hold = leaf.parent.tree.guard.hold
         if hold:
             leaf.hold = Hold(at + hold, order.limit, state.next_sequence())
@@ -56,11 +60,13 @@ def hand_over(
     events.append(Transferred(at, path, old, new, order_id, reason))
 
 
-def settle_holding(state: State, leaf: Leaf, books: list[Book]) -> Settled:
+def settle_holding(state: State, leaf: Leaf, books: list[Book], reader: Reader) -> Settled:
     """Make the open charge of a holding final; the caller starts what comes after it."""
     owner, now = leaf.owner, state.now
     assert owner is not None
-    owed = charge(leaf, books, now, now)
+    owed = reader.read(owner) - leaf.reading
+    if leaf.hold is not None:
+        owed -= spared_by_hold(leaf, now)
     state.accounts[owner].settled += owed
     state.revenue_settled += owed
     segments = Segments(Trace(leaf, books, now).explain)

@@ -30,7 +30,6 @@ def set_limit(state: State, command: SetLimit, events: list[Event]) -> None:
 
 
 def relinquish(state: State, command: Relinquish, events: list[Event]) -> None:
-    check_tenant(state, command.tenant)
     leaf = held_leaf(state, command.tenant, command.resource)
     hand_over(state, leaf, winner_of(leaf), "relinquished", events)
 

@@ -48,7 +48,7 @@ from laissez.model.commands import (
 )
 from laissez.model.events import Event, Rejected
 from laissez.model.refusals import Code, Unanswerable
-from laissez.model.values import OpenOrder, Quote, Segment
+from laissez.model.values import MAX_TIME, OpenOrder, Quote, Segment
 
 Events = tuple[Event, ...]
 
@@ -86,10 +86,8 @@ class Market:
         """Let time pass, execute one command, and say everything that happened, in order."""
         rule = _RULES[type(command)]
         state, at = self._state, command.at
-        if not is_time(at):
-            return (_bad_time(state.now, at),)
-        if at < state.now:
-            return (_time_went_back(state.now, at),)
+        if type(at) is not int or not state.now <= at <= MAX_TIME:
+            return (_refused_time(state.now, at),)
         events: list[Event] = []
         heap = state.agenda.heap
         if heap and heap[0][0] <= at:
@@ -287,8 +285,7 @@ class Market:
         if account is None:
             return 0
         return account.settled + sum(
-            charge(leaf, books_on_path(leaf, self._state.now), self._state.now, at)
-            for leaf in account.holdings.values()
+            charge(leaf, self._state.now, at) for leaf in account.holdings.values()
         )
 
     def segments(self, tenant: str, at: int) -> dict[str, tuple[Segment, ...]]:
@@ -306,7 +303,7 @@ class Market:
         """All that the operator has earned since the beginning: the sum of all bills."""
         self._check_instant(at)
         return self._state.revenue_settled + sum(
-            charge(leaf, books_on_path(leaf, self._state.now), self._state.now, at)
+            charge(leaf, self._state.now, at)
             for account in self._state.accounts.values()
             for leaf in account.holdings.values()
         )
@@ -360,13 +357,13 @@ def _as_pairs(attributes: Any) -> Any:
         return tuple(attributes.items())
 
 
-def _bad_time(now: int, at: Any) -> Rejected:
+def _refused_time(now: int, at: Any) -> Rejected:
+    if is_time(at):
+        return Rejected(
+            now,
+            Code.TIME_WENT_BACK,
+            f"at={at} is before {now}, where the market is; give a later time",
+        )
     return Rejected(
         now, Code.BAD_TIME, f"at={at!r} is not a time; give microseconds as a whole number from 0"
-    )
-
-
-def _time_went_back(now: int, at: int) -> Rejected:
-    return Rejected(
-        now, Code.TIME_WENT_BACK, f"at={at} is before {now}, where the market is; give a later time"
     )

@@ -36,22 +36,32 @@ from laissez.market.steps import (
     together,
 )
 
-BUSY_CHANGES = 16
-BUSY_SHARE = 8
+BUSY_CHANGES, BUSY_SHARE = 16, 8
+"""A book becomes a ground after so many changes, if they are at least one in so many."""
+
+QUIET_CHANGES, QUIET_SHARE = 256, 16
+"""A ground is looked at after so many changes, and left if not one in so many was its own."""
+
+NOBODY = ""
+"""A tenant that has no order anywhere."""
 
 
 class Meter:
     """What one book has added up to `until`: to everybody, and the difference for some."""
 
-    __slots__ = ("added", "changes", "changes_over", "ground", "otherwise", "until")
+    __slots__ = ("added", "changes", "changes_over", "ground", "otherwise", "seen", "until")
 
     def __init__(self, at: int) -> None:
         self.until = at
         self.added = 0
         self.otherwise: dict[str, int] = {}
         self.ground: Ground | None = None
+        self.seen = 0
         self.changes = 0
         self.changes_over = 0
+
+    def read(self, tenant: str) -> int:
+        return self.added + self.otherwise.get(tenant, 0) if self.otherwise else self.added
 
     def forget_before(self, oldest: int, holders: Collection[str]) -> None:
         """Drop what no holding needs that began at `oldest` or later."""
@@ -69,41 +79,47 @@ class Metered(Protocol):
     meter: Meter | None
 
 
-def bring_up_to_date(books: Sequence[Metered], now: int) -> None:
-    """Let the meters of the books on a path, the root's first, count everything before `now`."""
-    ground = _root_ground(books[0])
-    ground.extend(now)
-    between: list[Metered] = []
-    for book in books[1:]:
-        meter = book.meter
-        if meter is None:
-            meter = book.meter = Meter(book.born)
-        elif meter.ground is not None:
-            if meter.ground.over is ground:
-                ground = meter.ground
-                ground.extend(now)
-                continue
-            meter = book.meter = Meter(now)
-        if meter.until < now:
-            _count(book, meter, between, ground, now)
-        if meter.changes > BUSY_CHANGES and _is_busy(book, meter, ground):
-            ground = _make_ground(book, meter, ground, now)
-        else:
+class Reader:
+    """The meters of the books on a path, the root's first, all brought up to date."""
+
+    __slots__ = ("_ground", "_meters", "_now")
+
+    def __init__(self, books: Sequence[Metered], now: int) -> None:
+        ground = _root_ground(books[0])
+        if ground.until < now:
+            ground.extend(now)
+        between: list[Metered] = []
+        meters: list[Meter] = []
+        for book in books[1:]:
+            meter = book.meter
+            if meter is None:
+                meter = book.meter = Meter(book.born)
+            elif meter.ground is not None:
+                if meter.ground.over is ground:
+                    if meter.ground.until < now:
+                        meter.ground.extend(now)
+                    if not _leave_ground(meter, ground, book, now):
+                        ground = meter.ground
+                        continue
+                else:
+                    meter = book.meter = Meter(now)
+            if meter.until < now:
+                _count(book, meter, between, ground, now)
+                if meter.changes > BUSY_CHANGES and _is_busy(book, meter, ground):
+                    ground = _make_ground(book, meter, ground, now)
+                    continue
             between.append(book)
+            meters.append(meter)
+        self._ground = ground
+        self._meters = meters
+        self._now = now
 
-
-def reading(books: Sequence[Metered], now: int, tenant: str) -> int:
-    """What the meters of the books on a path show for a tenant, all brought up to date."""
-    total = 0
-    for place in range(len(books) - 1, -1, -1):
-        meter = books[place].meter
-        assert meter is not None
-        if meter.ground is not None:
-            return total + meter.ground.reading(now, tenant)
-        total += meter.added
-        if meter.otherwise:
-            total += meter.otherwise.get(tenant, 0)
-    return total
+    def read(self, tenant: str) -> int:
+        """What all of them together show for a tenant."""
+        total = self._ground.reading(self._now, tenant)
+        for meter in self._meters:
+            total += meter.read(tenant)
+        return total
 
 
 def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
@@ -120,31 +136,65 @@ def _root_ground(book: Metered) -> Ground:
 
 
 def _make_ground(book: Metered, meter: Meter, over: Ground, now: int) -> Ground:
-    """A busy book right under a ground becomes one."""
+    """A book right under a ground, in which much of all happens, becomes a ground itself."""
     ground = Ground(book, over, max(over.times[0], min(book.node.oldest, now)))
     ground.extend(now)
-    total = over.reading(now, "") + meter.added
+    everybody = over.reading(now, NOBODY)
     otherwise = dict(meter.otherwise)
-    for tenant in {*over.otherwise, *filter(None, [over.pressures[-1][2]])}:
-        difference = over.reading(now, tenant) - over.reading(now, "")
-        otherwise[tenant] = otherwise.get(tenant, 0) + difference
-    ground.begin_with(total, otherwise, now)
+    for tenant in book.node.holders:
+        difference = over.reading(now, tenant) - everybody
+        if difference:
+            otherwise[tenant] = otherwise.get(tenant, 0) + difference
+    ground.begin_with(everybody + meter.added, otherwise, now)
+    ground.changes = ground.own_changes = 0
     meter.ground = ground
     return ground
 
 
+def _leave_ground(meter: Meter, over: Ground, book: Metered, now: int) -> bool:
+    """Once little happens in a book, let it be metered against the ground over it again."""
+    ground = meter.ground
+    assert ground is not None
+    if ground.changes < QUIET_CHANGES:
+        return False
+    quiet = ground.own_changes * QUIET_SHARE < ground.changes
+    ground.changes = ground.own_changes = 0
+    if not quiet or ground.followers:
+        return False
+    everybody, everybody_over = ground.reading(now, NOBODY), over.reading(now, NOBODY)
+    meter.added = everybody - everybody_over
+    meter.otherwise = {}
+    for tenant in book.node.holders:
+        difference = ground.reading(now, tenant) - everybody
+        difference -= over.reading(now, tenant) - everybody_over
+        if difference:
+            meter.otherwise[tenant] = difference
+    over.followers -= 1
+    meter.ground = None
+    meter.until = now
+    meter.seen = over.changes
+    meter.changes = meter.changes_over = 0
+    return True
+
+
 def _count(book: Metered, meter: Meter, between: list[Metered], ground: Ground, now: int) -> None:
     """Count what a book has added since its meter was last read."""
-    since = max(meter.until, ground.times[0])
+    since, steps = meter.until, book.steps
     meter.until = now
-    pressing, changes = _pressing(book.steps, since, now)
+    meter.changes_over += ground.changes - meter.seen
+    meter.seen = ground.changes
+    if steps and steps[-1][0] <= since:
+        _, floor, price, _, _ = steps[-1]
+        highest = max(price, floor)
+        if not highest or ground.never_below(highest, since):
+            return
+    since = max(since, ground.times[0])
+    pressing, changes = _pressing(steps, since, now)
     highest = max(pressing[0], pressing[1])
     for step in changes:
         highest = max(highest, step[1], step[2])
-    first = ground.index_at(since)
     meter.changes += len(changes)
-    meter.changes_over += len(ground.times) - 1 - first
-    if highest == 0 or since >= now or ground.never_below(highest, first):
+    if highest == 0 or since >= now or ground.never_below(highest, since):
         return
     over = NO_PRESSURE
     cuts = {step[0] for step in changes}
@@ -158,7 +208,7 @@ def _count(book: Metered, meter: Meter, between: list[Metered], ground: Ground, 
         if cut > since:
             _add(book, meter, over, pressing, ground, since, cut)
             since = cut
-        pressing = pressing_at(book.steps, cut)
+        pressing = pressing_at(steps, cut)
         over = NO_PRESSURE
         for other in between:
             over = together(over, pressing_at(other.steps, cut))
@@ -199,13 +249,12 @@ def _add(
     floor_over, first_over, by_over, second_over = over
     if rate <= floor_over or rate <= second_over:
         return
-    first = ground.index_at(since)
-    if ground.never_below(rate, first):
+    if ground.never_below(rate, since):
         return
     rate_over = max(floor_over, first_over)
     added = _added(ground, rate_over, rate, since, until)
     meter.added += added
-    for tenant in _pressing_most(book, by_over, here[2], ground, first):
+    for tenant in _pressing_most(book, by_over, here[2], ground, ground.index_at(since)):
         own_over, own_rate, difference = rate_over, rate, 0
         if tenant in (by_over, here[2]):
             if tenant == by_over:

@@ -19,6 +19,7 @@ from laissez.market.checks import (
 )
 from laissez.market.guards import OFF, Descent, Guard, Tree
 from laissez.market.handover import hand_over, settle_holding
+from laissez.market.meters import Reader
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
 from laissez.market.path import winner_of
 from laissez.market.state import State
@@ -266,7 +267,7 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
         for leaf in leaves_under(root):
             if leaf.owner is not None:
                 books = books_on_path(leaf, state.now)
-                events.append(settle_holding(state, leaf, books))
+                events.append(settle_holding(state, leaf, books, Reader(books, state.now)))
                 leaf.since = leaf.oldest = state.now
                 leaf.reading = 0
                 if leaf.hold is not None and leaf.hold.over:

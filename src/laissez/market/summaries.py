@@ -135,12 +135,13 @@ def _renew_idle(branch: Branch) -> bool:
 
 def weakest_changed(leaf: Leaf) -> None:
     """A leaf's owner, limit or hold is not what it was."""
-    counts = leaf.owner is not None and (leaf.hold is None or leaf.hold.over)
-    leaf.weakest = leaf if counts else None
     owner, limit = leaf.owner, leaf.limit
+    counts = owner is not None and (leaf.hold is None or leaf.hold.over)
+    leaf.weakest = leaf if counts else None
     branch = leaf.up
     while branch is not None:
-        weakest, other = branch.weakest, branch.other
+        weakest = branch.weakest
+        other = branch.other
         if weakest is leaf or other is leaf:
             _renew_weakest(branch)
         elif not counts:
@@ -188,21 +189,36 @@ def pressure_changed(node: Leaf | Scope) -> None:
     """The floor or the highest prices in a node's own book are not what they were."""
     low = _leaf_low(node) if isinstance(node, Leaf) else _pressed(node)
     if low != node.low:
-        node.low = low
-        _low_changed(node.up)
+        _low_changed(node, low)
 
 
-def _low_changed(branch: Branch | None) -> None:
-    while branch is not None:
+def _low_changed(node: Leaf | Branch, low: Low) -> None:
+    """Give a node a new `low`, and whoever is above it too, as far as it matters."""
+    before, node.low = node.low, low
+    branch = node.up
+    while branch is not None and _matters(before, low, branch.inner):
         inner = _lowest_two(branch)
         if inner == branch.inner:
             return
         branch.inner = inner
-        low = _pressed(branch) if branch.book is not None else inner
+        low = inner if branch.book is None else _pressed(branch)
         if low == branch.low:
             return
-        branch.low = low
+        before, branch.low = branch.low, low
         branch = branch.up
+
+
+def _matters(before: Low, after: Low, inner: Low) -> bool:
+    """Can a member's change make a difference? If it was one of the two lowest, or is now."""
+    rate1, owner1, _, rate2, owner2, _ = before
+    lowest1, lowest_owner1, _, lowest2, lowest_owner2, _ = inner
+    return (
+        after[0] < lowest2
+        or (owner1 == lowest_owner1 and rate1 == lowest1)
+        or (owner1 == lowest_owner2 and rate1 == lowest2)
+        or (owner2 == lowest_owner2 and rate2 == lowest2 and owner2 is not None)
+        or (owner2 == lowest_owner1 and rate2 == lowest1 and owner2 is not None)
+    )
 
 
 def _leaf_low(leaf: Leaf) -> Low:
@@ -276,32 +292,32 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
     _oldest_changed(leaf)
     if old == new:
         return
-    rate_before = leaf.low[0]
-    low = leaf.low = _leaf_low(leaf)
+    before, low = leaf.low, _leaf_low(leaf)
+    leaf.low = low
     changed = True
     branch = leaf.up
     while branch is not None:
         holders = branch.holders
         if old is not None:
-            if holders[old] == 1:
+            count = holders[old]
+            if count == 1:
                 del holders[old]
             else:
-                holders[old] -= 1
+                holders[old] = count - 1
         if new is not None:
-            holders[new] = holders.get(new, 0) + 1
-        book = branch.book
+            holders[new] = holders[new] + 1 if new in holders else 1
         if changed:
-            second = branch.inner[3]
-            changed = rate_before <= second or low[0] < second
-            if changed:
+            changed = False
+            if _matters(before, low, branch.inner):
                 inner = _lowest_two(branch)
-                changed = inner != branch.inner
-                branch.inner = inner
+                if inner != branch.inner:
+                    branch.inner = inner
+                    changed = True
+        book = branch.book
         if changed or (book is not None and book.by is not None and book.by in (old, new)):
-            rate_before = branch.low[0]
-            low = branch.inner if book is None else _pressed(branch)
-            changed = low != branch.low
-            branch.low = low
+            before = branch.low
+            low = branch.low = branch.inner if book is None else _pressed(branch)
+            changed = low != before
         branch = branch.up
 
 
