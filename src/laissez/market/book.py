@@ -256,13 +256,14 @@ class Depth:
         self.size -= 1
         self.dead += 1
         if self.dead > self.size + FEW:
-            self._build(self.living())
+            self._build(self._in_any_order())
         return self.size
 
     def living(self) -> list[Order]:
-        orders = [e[2] for heap in self.by_tenant.values() for e in heap if e[2].live]
-        orders.sort(key=lambda order: order.sequence)
-        return orders
+        return sorted(self._in_any_order(), key=lambda order: order.sequence)
+
+    def _in_any_order(self) -> list[Order]:
+        return [e[2] for heap in self.by_tenant.values() for e in heap if e[2].live]
 
     def highest_limit(self) -> Order | None:
         limits = self.limits

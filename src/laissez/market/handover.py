@@ -29,7 +29,10 @@ def hand_over(
         books = books_on_path(leaf, at)
         reader = Reader(books, at)
         events.append(settle_holding(state, leaf, books, reader))
-        del state.accounts[old].holdings[path]
+        account = state.accounts[old]
+        del account.holdings[path]
+        if not account.holdings:
+            state.forget_if_unused(account)
         if leaf.hold is not None and not leaf.hold.over:
             leaf.hold.over = True
             state.agenda.note_dead()

@@ -28,7 +28,7 @@ from laissez.market.operating import (
     withdraw,
 )
 from laissez.market.ordering import amend, cancel, expire, place
-from laissez.market.path import charged_rate
+from laissez.market.path import charged_rate, floor_at
 from laissez.market.quotes import quote
 from laissez.market.state import State
 from laissez.market.timers import EXPIRY, FLOOR_STEP
@@ -209,6 +209,15 @@ class Market:
         """What is charged for a resource now; for an idle one, its floor."""
         return charged_rate(self._leaf(path))
 
+    def floor(self, scope: str) -> int:
+        """The floor that stands over everything under a scope: the highest set from it upwards."""
+        path = scope
+        while path not in self._state.nodes:
+            path, slash, _ = path.rpartition("/")
+            if not slash:
+                return 0
+        return floor_at(self._state.nodes[path])
+
     def attributes(self, path: str, tenant: str | None = None) -> dict[str, str]:
         """What was said of a resource when it was added, for its holder or the operator (None)."""
         leaf = self._leaf(path)
@@ -234,6 +243,10 @@ class Market:
         return tuple(path for path, node in nodes if isinstance(node, Leaf) or node.placed)
 
     # Questions about tenants ------------------------------------------------------------------
+
+    def tenants(self) -> tuple[str, ...]:
+        """Everybody who has an order, a holding or a bill, by name."""
+        return tuple(sorted(self._state.accounts))
 
     def orders(self, tenant: str) -> tuple[OpenOrder, ...]:
         """A tenant's live orders, in the order of their place in the queue."""

@@ -28,6 +28,7 @@ from laissez.model.events import (
     GuardSet,
     LimitSet,
     Placed,
+    Reason,
     Rejected,
     ResourceAdded,
     ResourceWithdrawn,
@@ -35,16 +36,25 @@ from laissez.model.events import (
     Transferred,
 )
 from laissez.model.refusals import Code, Unanswerable
-from laissez.model.values import OpenOrder, Quote, Segment, Segments
+from laissez.model.values import (
+    CHARGE_UNITS_PER_MICRO_DOLLAR,
+    Cause,
+    OpenOrder,
+    Quote,
+    Segment,
+    Segments,
+)
 from laissez.model.wire import decode_command, decode_event, encode
 
 __all__ = [
+    "CHARGE_UNITS_PER_MICRO_DOLLAR",
     "AddResource",
     "Advance",
     "Amend",
     "Amended",
     "Cancel",
     "Cancelled",
+    "Cause",
     "Code",
     "Command",
     "Event",
@@ -56,6 +66,7 @@ __all__ = [
     "Place",
     "Placed",
     "Quote",
+    "Reason",
     "Rejected",
     "Relinquish",
     "ResourceAdded",
