@@ -72,11 +72,9 @@ def measure_operations(
 
     transfers = min(count, max(FEW, len(load.root_slots) // 3))
     figures |= take(transfer, transfers)
-    load.price_is_limit = True
-    load.renew_orders()
+    load.begin_anew(price_is_limit=True)
     figures[TRANSFER_AT_LIMIT] = take(transfer, transfers)["transfer"]
-    load.price_is_limit = False
-    load.renew_orders()
+    load.begin_anew(price_is_limit=False)
     figures |= take(cancel_and_place, count)
     figures |= take(amend, count)
     figures |= take(set_limit, count)

@@ -14,7 +14,7 @@ from measuring.goals import (
 )
 from measuring.timing import Timing
 
-TIMING_COLUMNS = ("per s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "interrupted")
+TIMING_COLUMNS = ("per s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "preempted")
 
 MEMORY_COLUMNS = {
     "leaf_idle": "idle leaf",

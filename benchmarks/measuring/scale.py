@@ -36,9 +36,9 @@ FULL = Scale(
     mass_idle_leaves=100_000,
     mass_runs=3,
     naive_sizes=(64, 256, 1_024),
-    naive_orders=100,
+    naive_orders=50,
     naive_rounds=2,
-    naive_operations=10,
+    naive_operations=8,
 )
 
 QUICK = Scale(

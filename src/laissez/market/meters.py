@@ -56,7 +56,7 @@ class Meter:
         self.added = 0
         self.otherwise: dict[str, int] = {}
         self.ground: Ground | None = None
-        self.seen = 0
+        self.seen: int | None = None
         self.changes = 0
         self.changes_over = 0
 
@@ -181,10 +181,12 @@ def _count(book: Metered, meter: Meter, between: list[Metered], ground: Ground, 
     """Count what a book has added since its meter was last read."""
     since, steps = meter.until, book.steps
     meter.until = now
-    meter.changes_over += ground.changes - meter.seen
+    if meter.seen is not None:
+        meter.changes_over += ground.changes - meter.seen
     meter.seen = ground.changes
     if steps and steps[-1][0] <= since:
-        _, floor, price, _, _ = steps[-1]
+        at, floor, price, _, _ = steps[-1]
+        meter.changes += at == since
         highest = max(price, floor)
         if not highest or ground.never_below(highest, since):
             return
