@@ -16,36 +16,17 @@ from operator import itemgetter
 
 from laissez.market.book import Book
 from laissez.market.meters import Reader
-from laissez.market.nodes import Leaf, Scope
-from laissez.market.path import uncapped_rate
+from laissez.market.nodes import Leaf
+from laissez.market.path import books_on_path, uncapped_rate
 from laissez.market.steps import step_index, steps_before
 from laissez.model.values import Cause, Segment
-
-
-def books_on_path(leaf: Leaf, now: int) -> list[Book]:
-    """The books that press on a leaf or have pressed on it, the root's first."""
-    books: list[Book] = []
-    node: Leaf | Scope = leaf
-    while True:
-        if node.book is not None:
-            books.append(node.book)
-        parent = node.parent
-        if parent is None:
-            break
-        node = parent
-    if node.book is None:
-        assert isinstance(node, Scope)
-        node.book = Book(node, now)
-        books.append(node.book)
-    books.reverse()
-    return books
 
 
 def metered(leaf: Leaf, now: int) -> int:
     """What the meters have counted for a leaf's holding up to `now`, whatever a hold spares it."""
     if leaf.owner is None:
         return 0
-    return Reader(books_on_path(leaf, now), now).read(leaf.owner) - leaf.reading
+    return Reader(books_on_path(leaf), now).read(leaf.owner) - leaf.reading
 
 
 def charge(leaf: Leaf, now: int, until: int) -> int:
@@ -62,7 +43,7 @@ def spared_by_hold(leaf: Leaf, until: int) -> int:
     assert hold is not None
     if hold.spared is not None:
         return hold.spared
-    spared = Trace(leaf, books_on_path(leaf, until), until).spared()
+    spared = Trace(leaf, books_on_path(leaf), until).spared()
     if hold.over:
         hold.spared = spared
     return spared
@@ -76,12 +57,13 @@ class Trace:
     def __init__(self, leaf: Leaf, books: list[Book], until: int) -> None:
         assert leaf.owner is not None
         self.owner = leaf.owner
-        self.since = since = leaf.since
+        self.since = self.protected_until = leaf.since
         self.until = until
-        hold = leaf.hold
-        self.protected_until = since if hold is None else min(hold.until, until)
-        self.cap = 0 if hold is None else hold.cap
-        self.pasts = [book.steps for book in books if book.steps]
+        self.cap = 0
+        if leaf.hold is not None:
+            self.protected_until = min(leaf.hold.until, until)
+            self.cap = leaf.hold.cap
+        self.pasts = [book.steps for book in books]
 
     def spared(self) -> int:
         """What the hold saves: the integral of the rate above the cap while it lasts."""

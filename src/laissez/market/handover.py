@@ -1,16 +1,18 @@
 """How a leaf changes hands. Every other rule ends here.
 
-`hand_over` closes the old holding (`Settled`), takes the winning order out of its book, opens the
-new holding, renews the summaries on the way up, and says so (`Transferred`). `rest` and `unrest`
-are the only ways into and out of a book.
+A leaf goes to the best order that covers it (`hand_to_winner`), or to a new order that is better
+still. `hand_over` closes the old holding (`Settled`), takes the winning order out of its book,
+opens the new holding, renews the summaries on the way up, and says so (`Transferred`). `rest` and
+`unrest` are the only ways into and out of a book.
 """
 
 from __future__ import annotations
 
 from laissez.market.book import Book, Order
-from laissez.market.charges import Trace, books_on_path, spared_by_hold
+from laissez.market.charges import Trace, spared_by_hold
 from laissez.market.meters import Reader
 from laissez.market.nodes import Hold, Leaf, Scope
+from laissez.market.path import books_and_winner, books_on_path
 from laissez.market.state import State
 from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
 from laissez.market.timers import EXPIRY, HOLD_END
@@ -19,27 +21,41 @@ from laissez.model.events import Event, Reason, Settled, Transferred
 from laissez.model.values import Segments
 
 
+def hand_to_winner(state: State, leaf: Leaf, reason: Reason, events: list[Event]) -> None:
+    """Give a leaf to the best order that covers it, or else back to the operator."""
+    books, winner = books_and_winner(leaf)
+    hand_over(state, leaf, winner, reason, events, books)
+
+
 def hand_over(
-    state: State, leaf: Leaf, order: Order | None, reason: Reason, events: list[Event]
+    state: State,
+    leaf: Leaf,
+    order: Order | None,
+    reason: Reason,
+    events: list[Event],
+    books: list[Book] | None = None,
 ) -> None:
     """Give a leaf to an order's tenant, or back to the operator."""
     at, path, old = state.now, leaf.path, leaf.owner
     reader: Reader | None = None
     if old is not None:
-        books = books_on_path(leaf, at)
+        books = books or books_on_path(leaf)
         reader = Reader(books, at)
         events.append(settle_holding(state, leaf, books, reader))
         account = state.accounts[old]
         del account.holdings[path]
         if not account.holdings:
             state.forget_if_unused(account)
-        if leaf.hold is not None and not leaf.hold.over:
-            leaf.hold.over = True
-            state.agenda.note_dead()
-    leaf.hold = None
+        if leaf.hold is not None:
+            if not leaf.hold.over:
+                leaf.hold.over = True
+                state.agenda.note_dead()
+            leaf.hold = None
+    new: str | None = None
+    order_id: str | None = None
     leaf.since = at
     if order is None:
-        leaf.owner = new = order_id = None
+        leaf.owner = None
         leaf.limit = 0
     else:
         order_id = order.id
@@ -49,7 +65,7 @@ def hand_over(
         leaf.owner = new = account.name
         leaf.limit = order.limit
         account.holdings[path] = leaf
-        leaf.reading = (reader or Reader(books_on_path(leaf, at), at)).read(new)
+        leaf.reading = (reader or Reader(books_on_path(leaf), at)).read(new)
         if leaf.book is not None and leaf.book.meter is not None:
             leaf.reading -= leaf.book.meter.read(new)
         hold = leaf.parent.tree.guard.hold

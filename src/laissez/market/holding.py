@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from laissez.market.checks import check_holder, check_limit, check_tenant, held_leaf, known_leaf
-from laissez.market.handover import hand_over
+from laissez.market.handover import hand_to_winner
 from laissez.market.nodes import Leaf
-from laissez.market.path import floor_at, uncapped_rate, winner_of
+from laissez.market.path import floor_at, uncapped_rate
 from laissez.market.state import State
 from laissez.market.summaries import weakest_changed
 from laissez.model.commands import Relinquish, SetLimit
@@ -24,14 +24,14 @@ def set_limit(state: State, command: SetLimit, events: list[Event]) -> None:
     if leaf.hold is not None and not leaf.hold.over:
         leaf.hold.limit_was_put_off = must_leave
     elif must_leave:
-        hand_over(state, leaf, winner_of(leaf), "limit", events)
+        hand_to_winner(state, leaf, "limit", events)
     else:
         weakest_changed(leaf)
 
 
 def relinquish(state: State, command: Relinquish, events: list[Event]) -> None:
     leaf = held_leaf(state, command.tenant, command.resource)
-    hand_over(state, leaf, winner_of(leaf), "relinquished", events)
+    hand_to_winner(state, leaf, "relinquished", events)
 
 
 def end_hold(state: State, leaf: Leaf, events: list[Event]) -> None:
@@ -47,4 +47,4 @@ def end_hold(state: State, leaf: Leaf, events: list[Event]) -> None:
         reason = "limit"
     elif floor_at(leaf) > leaf.limit:
         reason = "floor"
-    hand_over(state, leaf, winner_of(leaf), reason, events)
+    hand_to_winner(state, leaf, reason, events)

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
 from laissez.market.book import Order
-from laissez.market.charges import Trace, books_on_path, charge
+from laissez.market.charges import Trace, charge
 from laissez.market.checks import Refused, is_time
 from laissez.market.guards import Descent
 from laissez.market.holding import end_hold, relinquish, set_limit
@@ -28,7 +28,7 @@ from laissez.market.operating import (
     withdraw,
 )
 from laissez.market.ordering import amend, cancel, expire, place
-from laissez.market.path import charged_rate, floor_at
+from laissez.market.path import books_on_path, charged_rate, floor_at
 from laissez.market.quotes import quote
 from laissez.market.state import State
 from laissez.market.timers import EXPIRY, FLOOR_STEP
@@ -308,7 +308,7 @@ class Market:
         if account is None:
             return {}
         return {
-            path: tuple(Trace(leaf, books_on_path(leaf, self._state.now), at).explain())
+            path: tuple(Trace(leaf, books_on_path(leaf), at).explain())
             for path, leaf in account.holdings.items()
         }
 

@@ -77,6 +77,8 @@ class Metered(Protocol):
     steps: list[Step]
     born: int
     meter: Meter | None
+    floor: int
+    first: int
 
 
 class Reader:
@@ -85,34 +87,16 @@ class Reader:
     __slots__ = ("_ground", "_meters", "_now")
 
     def __init__(self, books: Sequence[Metered], now: int) -> None:
-        ground = _root_ground(books[0])
-        if ground.until < now:
-            ground.extend(now)
-        between: list[Metered] = []
-        meters: list[Meter] = []
-        for book in books[1:]:
-            meter = book.meter
-            if meter is None:
-                meter = book.meter = Meter(book.born)
-            elif meter.ground is not None:
-                if meter.ground.over is ground:
-                    if meter.ground.until < now:
-                        meter.ground.extend(now)
-                    if not _leave_ground(meter, ground, book, now):
-                        ground = meter.ground
-                        continue
-                else:
-                    meter = book.meter = Meter(now)
-            if meter.until < now:
-                _count(book, meter, between, ground, now)
-                if meter.changes > BUSY_CHANGES and _is_busy(book, meter, ground):
-                    ground = _make_ground(book, meter, ground, now)
-                    continue
-            between.append(book)
-            meters.append(meter)
-        self._ground = ground
-        self._meters = meters
         self._now = now
+        self._ground, quiet = _grounds(books, now)
+        if quiet and not _stood_still(quiet, self._ground, now):
+            for place, book in enumerate(quiet):
+                _count(book, quiet[:place], self._ground, now)
+        self._meters: list[Meter] = []
+        for book in quiet:
+            meter = book.meter
+            if meter is not None and (meter.added or meter.otherwise):
+                self._meters.append(meter)
 
     def read(self, tenant: str) -> int:
         """What all of them together show for a tenant."""
@@ -122,9 +106,85 @@ class Reader:
         return total
 
 
+def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, list[Metered]]:
+    """The lowest ground on a path, up to date, and the quieter books below it."""
+    ground = _root_ground(books[0])
+    if ground.until < now:
+        ground.extend(now)
+    place = 1
+    while place < len(books):
+        book = books[place]
+        meter = book.meter
+        if meter is None or not (meter.ground or meter.changes > BUSY_CHANGES):
+            break
+        if meter.ground is None:
+            if not _is_busy(book, meter, ground):
+                break
+            _count(book, [], ground, now)
+            ground = _make_ground(book, meter, ground, now)
+        elif meter.ground.over is not ground:
+            book.meter = Meter(now)
+            break
+        else:
+            if meter.ground.until < now:
+                meter.ground.extend(now)
+            if _leave_ground(meter, ground, book, now):
+                break
+            ground = meter.ground
+        place += 1
+    quiet = list(books[place:])
+    if quiet:
+        _notice_changes(quiet[0], ground)
+    return ground, quiet
+
+
+def _notice_changes(book: Metered, ground: Ground) -> None:
+    """Keep an eye on how much happens in the book right under a ground."""
+    meter = book.meter
+    if meter is not None:
+        if book.steps and book.steps[-1][0] >= meter.until:
+            meter.changes += 1
+        if meter.seen is not None:
+            meter.changes_over += ground.changes - meter.seen
+        meter.seen = ground.changes
+
+
+def _stood_still(books: list[Metered], ground: Ground, now: int) -> bool:
+    """Did none of these books change or press with more than the ground? Then that is counted."""
+    highest, since = 0, now
+    for book in books:
+        meter = book.meter
+        if meter is None:
+            meter = book.meter = Meter(book.born)
+        until = meter.until
+        if until < now:
+            steps = book.steps
+            if steps and steps[-1][0] > until:
+                return False
+            if until < since:
+                since = until
+            if book.first > highest:
+                highest = book.first
+            if book.floor > highest:
+                highest = book.floor
+    if highest and not ground.never_below(highest, since):
+        return False
+    for book in books:
+        assert book.meter is not None
+        book.meter.until = now
+    return True
+
+
 def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
-    """Does so much happen in a book right under a ground that it should be one itself?"""
-    return meter.changes * BUSY_SHARE > meter.changes_over and book.node.parent is ground.book.node
+    """Does so much happen in a book right under a ground that it should be one itself?
+
+    Not in a leaf's, which is metered for one holding only.
+    """
+    return (
+        meter.changes * BUSY_SHARE > meter.changes_over
+        and book.node.parent is ground.book.node
+        and not book.node.is_leaf
+    )
 
 
 def _root_ground(book: Metered) -> Ground:
@@ -177,26 +237,20 @@ def _leave_ground(meter: Meter, over: Ground, book: Metered, now: int) -> bool:
     return True
 
 
-def _count(book: Metered, meter: Meter, between: list[Metered], ground: Ground, now: int) -> None:
+def _count(book: Metered, between: list[Metered], ground: Ground, now: int) -> None:
     """Count what a book has added since its meter was last read."""
-    since, steps = meter.until, book.steps
+    meter = book.meter
+    if meter is None:
+        meter = book.meter = Meter(book.born)
+    since, steps = max(meter.until, ground.times[0]), book.steps
+    if since >= now:
+        return
     meter.until = now
-    if meter.seen is not None:
-        meter.changes_over += ground.changes - meter.seen
-    meter.seen = ground.changes
-    if steps and steps[-1][0] <= since:
-        at, floor, price, _, _ = steps[-1]
-        meter.changes += at == since
-        highest = max(price, floor)
-        if not highest or ground.never_below(highest, since):
-            return
-    since = max(since, ground.times[0])
     pressing, changes = _pressing(steps, since, now)
     highest = max(pressing[0], pressing[1])
     for step in changes:
         highest = max(highest, step[1], step[2])
-    meter.changes += len(changes)
-    if highest == 0 or since >= now or ground.never_below(highest, since):
+    if highest == 0 or ground.never_below(highest, since):
         return
     over = NO_PRESSURE
     cuts = {step[0] for step in changes}

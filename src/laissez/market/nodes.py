@@ -89,6 +89,10 @@ class Leaf(Member):
         self.hold: Hold | None = None
 
     @property
+    def is_leaf(self) -> bool:
+        return True
+
+    @property
     def tree(self) -> Tree:
         return self.parent.tree
 
@@ -125,6 +129,10 @@ class Scope(Branch):
         self.tree = tree
         self.placed = False
         self.known_children = 0
+
+    @property
+    def is_leaf(self) -> bool:
+        return False
 
 
 class Group(Branch):

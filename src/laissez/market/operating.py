@@ -8,7 +8,6 @@ the furthest order (`reach`) gets to the cheapest idle leaf (`idle_floor`).
 
 from __future__ import annotations
 
-from laissez.market.charges import books_on_path
 from laissez.market.checks import (
     Refused,
     check_not_under_leaf,
@@ -18,10 +17,10 @@ from laissez.market.checks import (
     known_leaf,
 )
 from laissez.market.guards import OFF, Descent, Guard, Tree
-from laissez.market.handover import hand_over, settle_holding
+from laissez.market.handover import hand_over, hand_to_winner, settle_holding
 from laissez.market.meters import Reader
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
-from laissez.market.path import winner_of
+from laissez.market.path import books_on_path, winner_of
 from laissez.market.state import State
 from laissez.market.steps import NEVER
 from laissez.market.summaries import idle_changed, pressure_changed
@@ -169,10 +168,10 @@ def _move_floor(
         idle_changed(node)
     if floor > before:
         while node.weakest is not None and node.weakest.limit < floor:
-            hand_over(state, node.weakest, winner_of(node.weakest), "floor", events)
+            hand_to_winner(state, node.weakest, "floor", events)
     else:
         while (leaf := _idle_leaf_with_winner(node)) is not None:
-            hand_over(state, leaf, winner_of(leaf), "idle", events)
+            hand_to_winner(state, leaf, "idle", events)
 
 
 def _idle_leaf_with_winner(node: Leaf | Scope) -> Leaf | None:
@@ -266,7 +265,7 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
     for root in state.roots:
         for leaf in leaves_under(root):
             if leaf.owner is not None:
-                books = books_on_path(leaf, state.now)
+                books = books_on_path(leaf)
                 events.append(settle_holding(state, leaf, books, Reader(books, state.now)))
                 leaf.since = leaf.oldest = state.now
                 leaf.reading = 0

@@ -1,4 +1,4 @@
-"""What is read along the path from a leaf to its root: floor, rate, winner.
+"""What is read along the path from a leaf to its root: floor, rate, winner, books.
 
 Nothing about an order is ever written to the leaves that it covers. A leaf's rate is the highest
 of what presses in the books on its path; its winner is the best order of those books, and since
@@ -7,7 +7,7 @@ the walk starts at the leaf, the finest scope is met first and keeps ties.
 
 from __future__ import annotations
 
-from laissez.market.book import Order
+from laissez.market.book import Book, Order
 from laissez.market.nodes import Leaf, Scope
 
 
@@ -48,8 +48,9 @@ def charged_rate(leaf: Leaf) -> int:
     return min(rate, hold.cap) if hold is not None and not hold.over else rate
 
 
-def winner_of(leaf: Leaf) -> Order | None:
-    """The order that a leaf goes to if its holder has to leave."""
+def books_and_winner(leaf: Leaf) -> tuple[list[Book], Order | None]:
+    """The books that press on a leaf or have pressed on it, the root's first; and its winner."""
+    books: list[Book] = []
     best: Order | None = None
     limit = -1
     floor = 0
@@ -57,10 +58,23 @@ def winner_of(leaf: Leaf) -> Order | None:
     while node is not None:
         book = node.book
         if book is not None:
+            books.append(book)
             if book.floor > floor:
                 floor = book.floor
-            if book.best is not None and book.best.limit > limit:
-                best = book.best
-                limit = best.limit
+            order = book.best
+            if order is not None and order.limit > limit:
+                best = order
+                limit = order.limit
         node = node.parent
-    return best if limit >= floor else None
+    books.reverse()
+    return books, best if limit >= floor else None
+
+
+def winner_of(leaf: Leaf) -> Order | None:
+    """The order that a leaf goes to if its holder has to leave."""
+    return books_and_winner(leaf)[1]
+
+
+def books_on_path(leaf: Leaf) -> list[Book]:
+    """The books that press on a leaf or have pressed on it, the root's first."""
+    return books_and_winner(leaf)[0]

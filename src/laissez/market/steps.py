@@ -32,6 +32,9 @@ class Place(Protocol):
     def parent(self) -> Place | None: ...
 
     @property
+    def is_leaf(self) -> bool: ...
+
+    @property
     def holders(self) -> Collection[str]: ...
 
 

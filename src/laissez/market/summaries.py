@@ -134,33 +134,36 @@ def _renew_idle(branch: Branch) -> bool:
 
 
 def weakest_changed(leaf: Leaf) -> None:
-    """A leaf's owner, limit or hold is not what it was."""
-    owner, limit = leaf.owner, leaf.limit
-    counts = owner is not None and (leaf.hold is None or leaf.hold.over)
-    leaf.weakest = leaf if counts else None
+    """A leaf's limit or hold is not what it was."""
+    leaf.weakest = leaf if leaf.owner is not None and not leaf.is_protected else None
     branch = leaf.up
-    while branch is not None:
-        weakest = branch.weakest
-        other = branch.other
-        if weakest is leaf or other is leaf:
-            _renew_weakest(branch)
-        elif not counts:
-            return
-        elif weakest is None:
-            branch.weakest = leaf
-        elif limit < weakest.limit:
-            branch.weakest = leaf
-            if owner != weakest.owner:
-                branch.other = weakest
-        elif limit == weakest.limit or (other is not None and limit == other.limit):
-            _renew_weakest(branch)
-            if branch.weakest is weakest and branch.other is other:
-                return
-        elif owner == weakest.owner or (other is not None and limit > other.limit):
-            return
-        else:
-            branch.other = leaf
+    while branch is not None and _weakest_changed_at(branch, leaf):
         branch = branch.up
+
+
+def _weakest_changed_at(branch: Branch, leaf: Leaf) -> bool:
+    """Renew one branch; False if its own weakest are what they were."""
+    weakest, other = branch.weakest, branch.other
+    if weakest is leaf or other is leaf:
+        _renew_weakest(branch)
+        return True
+    if leaf.weakest is None:
+        return False
+    limit = leaf.limit
+    if weakest is None:
+        branch.weakest = leaf
+    elif limit < weakest.limit:
+        branch.weakest = leaf
+        if leaf.owner != weakest.owner:
+            branch.other = weakest
+    elif limit == weakest.limit or (other is not None and limit == other.limit):
+        _renew_weakest(branch)
+        return branch.weakest is not weakest or branch.other is not other
+    elif leaf.owner == weakest.owner or (other is not None and limit > other.limit):
+        return False
+    else:
+        branch.other = leaf
+    return True
 
 
 def _renew_weakest(branch: Branch) -> None:
@@ -284,17 +287,19 @@ def _pressed(branch: Branch) -> Low:
 
 
 def owner_changed(leaf: Leaf, old: str | None) -> None:
-    """Renew all that depends on who holds a leaf, since when, and with which limit."""
+    """Renew all that depends on who holds a leaf, since when, and with which limit.
+
+    One walk to the root: tenants are counted at every branch, and of the rest each part goes on
+    up only as long as it makes a difference.
+    """
     new = leaf.owner
     if old is None or new is None:
         idle_changed(leaf)
-    weakest_changed(leaf)
-    _oldest_changed(leaf)
-    if old == new:
-        return
-    before, low = leaf.low, _leaf_low(leaf)
-    leaf.low = low
-    changed = True
+    leaf.weakest = leaf if new is not None and not leaf.is_protected else None
+    oldest_before, leaf.oldest = leaf.oldest, NEVER if new is None else leaf.since
+    low_before, leaf.low = leaf.low, _leaf_low(leaf)
+    low = leaf.low
+    weakest_goes_on = oldest_goes_on = low_goes_on = True
     branch = leaf.up
     while branch is not None:
         holders = branch.holders
@@ -306,34 +311,33 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
                 holders[old] = count - 1
         if new is not None:
             holders[new] = holders[new] + 1 if new in holders else 1
-        if changed:
-            changed = False
-            if _matters(before, low, branch.inner):
+        if weakest_goes_on:
+            weakest_goes_on = _weakest_changed_at(branch, leaf)
+        if oldest_goes_on:
+            oldest_goes_on = _oldest_changed_at(branch, oldest_before, leaf.oldest)
+        if low_goes_on:
+            low_goes_on = _matters(low_before, low, branch.inner)
+            if low_goes_on:
                 inner = _lowest_two(branch)
-                if inner != branch.inner:
-                    branch.inner = inner
-                    changed = True
+                low_goes_on = inner != branch.inner
+                branch.inner = inner
         book = branch.book
-        if changed or (book is not None and book.by is not None and book.by in (old, new)):
-            before = branch.low
+        if low_goes_on or (book is not None and (book.by == new or book.by == old)):
+            low_before = branch.low
             low = branch.low = branch.inner if book is None else _pressed(branch)
-            changed = low != before
+            low_goes_on = low != low_before
         branch = branch.up
 
 
-def _oldest_changed(leaf: Leaf) -> None:
-    was = leaf.oldest
-    leaf.oldest = NEVER if leaf.owner is None else leaf.since
-    now = leaf.oldest
-    branch = leaf.up
-    while branch is not None:
-        if branch.oldest > now:
-            branch.oldest = now
-        elif branch.oldest == was:
-            for member in branch.members:
-                if member.oldest == was:
-                    return
-            branch.oldest = min(member.oldest for member in branch.members)
-        else:
-            return
-        branch = branch.up
+def _oldest_changed_at(branch: Branch, before: int, now: int) -> bool:
+    """Renew one branch; False if its oldest holding is as old as it was."""
+    if branch.oldest > now:
+        branch.oldest = now
+        return True
+    if branch.oldest != before:
+        return False
+    for member in branch.members:
+        if member.oldest == before:
+            return False
+    branch.oldest = min(member.oldest for member in branch.members)
+    return True

@@ -76,9 +76,12 @@ def remove_leaf(state: State, leaf: Leaf) -> None:
 
 
 def forget_if_blank(state: State, node: Leaf | Scope) -> None:
-    """Drop a book that holds nothing, and the nodes that were known only because of it."""
+    """Drop a book that holds nothing, and the nodes that were known only because of it.
+
+    A root that has its place keeps its book: the meters of all others rest on that one's.
+    """
     if node.book is not None:
-        if not node.book.is_blank():
+        if not node.book.is_blank() or (node.parent is None and node.placed):
             return
         node.book = None
     while isinstance(node, Scope) and not (node.placed or node.known_children or node.book):
@@ -98,6 +101,7 @@ def place_scope(state: State, scope: Scope) -> None:
     scope.placed = True
     if scope.parent is None:
         state.roots.append(scope)
+        state.book_at(scope)
     else:
         place_scope(state, scope.parent)
         _hang(scope.parent, scope)
