@@ -28,7 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import laissez
 
 BUILD = Path(__file__).parents[1] / "build"
-TABLE_WIDTH = 120
+TABLE_WIDTH = 124
 FIXED_WEIGHT = 50_000
 """What a measurement costs besides its leaves, in leaves: for the progress bar only."""
 

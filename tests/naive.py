@@ -20,6 +20,7 @@ from laissez.model.events import Reason
 from laissez.model.values import Cause
 
 ABOVE_THE_ROOTS = ""
+DEEPEST = 128
 TOO_MUCH = 2**63
 
 
@@ -96,7 +97,10 @@ def is_name(value: object) -> bool:
 
 
 def is_path(value: object) -> bool:
-    return isinstance(value, str) and all(is_name(segment) for segment in value.split("/"))
+    if not isinstance(value, str):
+        return False
+    names = value.split("/")
+    return len(names) <= DEEPEST and all(is_name(name) for name in names)
 
 
 def is_attributes(value: object) -> bool:

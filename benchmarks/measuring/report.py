@@ -48,7 +48,7 @@ def operations_table(figures: Figures) -> Table:
         f"Operations, {scale.tenants:,} tenants holding everything, {scale.orders:,} orders resting"
         f"; best of {scale.rounds} rounds",
         texts=("leaves", "operation"),
-        numbers=(*TIMING_COLUMNS, "goal per s"),
+        numbers=(*TIMING_COLUMNS, "goal/s"),
     )
     for leaves, size in figures.sizes.items():
         goals = {} if figures.quick else PER_SECOND_AT_LEAST.get(leaves, {})

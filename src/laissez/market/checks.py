@@ -14,6 +14,9 @@ from laissez.model.refusals import Code
 from laissez.model.values import MAX_RATE, MAX_TIME
 
 
+MAX_DEPTH = 128
+
+
 class Refused(Exception):
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
@@ -27,7 +30,10 @@ def is_name(text: Any) -> bool:
 
 
 def is_path(path: Any) -> bool:
-    return type(path) is str and all(is_name(segment) for segment in path.split("/"))
+    if type(path) is not str:
+        return False
+    names = path.split("/")
+    return len(names) <= MAX_DEPTH and all(is_name(name) for name in names)
 
 
 def is_rate(value: Any, least: int) -> bool:
@@ -42,7 +48,8 @@ def check_path(path: Any) -> None:
     if not is_path(path):
         raise Refused(
             Code.BAD_PATH,
-            f"{path!r} is not a path; join printable names with '/', for instance 'h100/r1/g0'",
+            f"{path!r} is not a path; join up to {MAX_DEPTH} printable names with '/', "
+            "for instance 'h100/r1/g0'",
         )
 
 

@@ -95,6 +95,7 @@ def settle_holding(state: State, leaf: Leaf, books: list[Book], reader: Reader) 
 def rest(state: State, order: Order, node: Leaf | Scope) -> None:
     """Post an order in the book of its scope."""
     account = state.account(order.tenant)
+    order.tenant = account.name
     state.orders[order.id] = account.orders[order.id] = order
     book = node.book or state.book_at(node)
     if book.add(order, state.now) and node.up is not None:

@@ -36,11 +36,11 @@ from laissez.market.steps import (
     together,
 )
 
-BUSY_CHANGES, BUSY_SHARE = 16, 8
-"""A book becomes a ground after so many changes, if they are at least one in so many."""
+BUSY_CHANGES = 16
+"""A book is looked at after so many changes of its own: is it worth following all over it?"""
 
-QUIET_CHANGES, QUIET_SHARE = 256, 16
-"""A ground is looked at after so many changes, and left if not one in so many was its own."""
+QUIET_CHANGES, QUIET_SHARE = 256, 4
+"""A ground is looked at after so many changes, and left if it is so many times not worth it."""
 
 NOBODY = ""
 """A tenant that has no order anywhere."""
@@ -178,10 +178,12 @@ def _stood_still(books: list[Metered], ground: Ground, now: int) -> bool:
 def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
     """Does so much happen in a book right under a ground that it should be one itself?
 
-    Not in a leaf's, which is metered for one holding only.
+    Every change in it would be met by all meters under it, of which there are about as many as
+    tenants; every change over it would be met by this one. Not in a leaf's book, under which
+    there is nothing.
     """
     return (
-        meter.changes * BUSY_SHARE > meter.changes_over
+        meter.changes * len(book.node.holders) > meter.changes_over
         and book.node.parent is ground.book.node
         and not book.node.is_leaf
     )
@@ -217,7 +219,7 @@ def _leave_ground(meter: Meter, over: Ground, book: Metered, now: int) -> bool:
     assert ground is not None
     if ground.changes < QUIET_CHANGES:
         return False
-    quiet = ground.own_changes * QUIET_SHARE < ground.changes
+    quiet = ground.own_changes * len(book.node.holders) * QUIET_SHARE < ground.changes
     ground.changes = ground.own_changes = 0
     if not quiet or ground.followers:
         return False
