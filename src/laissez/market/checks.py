@@ -13,7 +13,6 @@ from laissez.market.state import State
 from laissez.model.refusals import Code
 from laissez.model.values import MAX_RATE, MAX_TIME
 
-
 MAX_DEPTH = 128
 
 

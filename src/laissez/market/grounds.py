@@ -151,6 +151,11 @@ class Ground:
         """The index of the change in force at `at`."""
         return max(bisect_right(self.times, at) - 1, 0)
 
+    def least(self) -> int:
+        """The least that pressed here on anybody, whoever it is, as far as is remembered."""
+        low = self.lows[-1]
+        return min(low, self._least[0]) if self._least else low
+
     def never_below(self, rate: int, since: int) -> bool:
         """Did everybody pay at least `rate` here, from `since` to the present?
 

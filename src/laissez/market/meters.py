@@ -88,15 +88,27 @@ class Reader:
 
     def __init__(self, books: Sequence[Metered], now: int) -> None:
         self._now = now
-        self._ground, quiet = _grounds(books, now)
-        if quiet and not _stood_still(quiet, self._ground, now):
-            for place, book in enumerate(quiet):
-                _count(book, quiet[:place], self._ground, now)
+        self._ground, place = _grounds(books, now)
         self._meters: list[Meter] = []
-        for book in quiet:
+        least = self._ground.least()
+        first = place
+        while place < len(books):
+            book = books[place]
             meter = book.meter
-            if meter is not None and (meter.added or meter.otherwise):
+            if meter is None:
+                meter = book.meter = Meter(book.born)
+            if meter.until < now:
+                steps = book.steps
+                if (
+                    book.first > least
+                    or book.floor > least
+                    or (steps and steps[-1][0] > meter.until)
+                ):
+                    _count(book, meter, books[first:place], self._ground, now)
+                meter.until = now
+            if meter.added or meter.otherwise:
                 self._meters.append(meter)
+            place += 1
 
     def read(self, tenant: str) -> int:
         """What all of them together show for a tenant."""
@@ -106,8 +118,8 @@ class Reader:
         return total
 
 
-def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, list[Metered]]:
-    """The lowest ground on a path, up to date, and the quieter books below it."""
+def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
+    """The lowest ground on a path, up to date, and the place of the first book below it."""
     ground = _root_ground(books[0])
     if ground.until < now:
         ground.extend(now)
@@ -115,12 +127,13 @@ def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, list[Metered]]
     while place < len(books):
         book = books[place]
         meter = book.meter
-        if meter is None or not (meter.ground or meter.changes > BUSY_CHANGES):
+        if meter is None:
             break
         if meter.ground is None:
             if not _is_busy(book, meter, ground):
                 break
-            _count(book, [], ground, now)
+            _count(book, meter, (), ground, now)
+            meter.until = now
             ground = _make_ground(book, meter, ground, now)
         elif meter.ground.over is not ground:
             book.meter = Meter(now)
@@ -132,47 +145,7 @@ def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, list[Metered]]
                 break
             ground = meter.ground
         place += 1
-    quiet = list(books[place:])
-    if quiet:
-        _notice_changes(quiet[0], ground)
-    return ground, quiet
-
-
-def _notice_changes(book: Metered, ground: Ground) -> None:
-    """Keep an eye on how much happens in the book right under a ground."""
-    meter = book.meter
-    if meter is not None:
-        if book.steps and book.steps[-1][0] >= meter.until:
-            meter.changes += 1
-        if meter.seen is not None:
-            meter.changes_over += ground.changes - meter.seen
-        meter.seen = ground.changes
-
-
-def _stood_still(books: list[Metered], ground: Ground, now: int) -> bool:
-    """Did none of these books change or press with more than the ground? Then that is counted."""
-    highest, since = 0, now
-    for book in books:
-        meter = book.meter
-        if meter is None:
-            meter = book.meter = Meter(book.born)
-        until = meter.until
-        if until < now:
-            steps = book.steps
-            if steps and steps[-1][0] > until:
-                return False
-            if until < since:
-                since = until
-            if book.first > highest:
-                highest = book.first
-            if book.floor > highest:
-                highest = book.floor
-    if highest and not ground.never_below(highest, since):
-        return False
-    for book in books:
-        assert book.meter is not None
-        book.meter.until = now
-    return True
+    return ground, place
 
 
 def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
@@ -182,8 +155,14 @@ def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
     tenants; every change over it would be met by this one. Not in a leaf's book, under which
     there is nothing.
     """
+    if book.steps and book.steps[-1][0] >= meter.until:
+        meter.changes += 1
+    if meter.seen is not None:
+        meter.changes_over += ground.changes - meter.seen
+    meter.seen = ground.changes
     return (
-        meter.changes * len(book.node.holders) > meter.changes_over
+        meter.changes > BUSY_CHANGES
+        and meter.changes * len(book.node.holders) > meter.changes_over
         and book.node.parent is ground.book.node
         and not book.node.is_leaf
     )
@@ -239,15 +218,13 @@ def _leave_ground(meter: Meter, over: Ground, book: Metered, now: int) -> bool:
     return True
 
 
-def _count(book: Metered, between: list[Metered], ground: Ground, now: int) -> None:
+def _count(
+    book: Metered, meter: Meter, between: Sequence[Metered], ground: Ground, now: int
+) -> None:
     """Count what a book has added since its meter was last read."""
-    meter = book.meter
-    if meter is None:
-        meter = book.meter = Meter(book.born)
     since, steps = max(meter.until, ground.times[0]), book.steps
     if since >= now:
         return
-    meter.until = now
     pressing, changes = _pressing(steps, since, now)
     highest = max(pressing[0], pressing[1])
     for step in changes:

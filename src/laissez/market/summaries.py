@@ -304,13 +304,12 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
     while branch is not None:
         holders = branch.holders
         if old is not None:
-            count = holders[old]
-            if count == 1:
+            if holders[old] == 1:
                 del holders[old]
             else:
-                holders[old] = count - 1
+                holders[old] -= 1
         if new is not None:
-            holders[new] = holders[new] + 1 if new in holders else 1
+            holders[new] = holders.get(new, 0) + 1
         if weakest_goes_on:
             weakest_goes_on = _weakest_changed_at(branch, leaf)
         if oldest_goes_on:
