@@ -220,12 +220,14 @@ def check_explanation(segments: Sequence[Segment], since: int, until: int) -> in
 tenants = st.sampled_from(TENANTS)
 amounts = st.integers(1, 12)
 floors = st.integers(0, 12)
+limits = st.integers(0, 12) | st.just(24)
 which = st.integers(0, 5039)
 """One of a list whose length is not known beforehand, modulo that length."""
 seldom = st.integers(0, 11).map(lambda number: number == 11)
 waits = st.sampled_from([0, 0, 0, 1, 1, 3, 6, 12, 60, None, None])
 """None is: until the next timer, to the very instant."""
-spans = st.sampled_from([None, None, 1, 3, 6, 12])
+spans = st.sampled_from([None, None, 0, 0, 1, 6, 12])
+"""How long an order lives; 0 is: until the next timer, to the very instant."""
 Terms = tuple[str, int, int]
 orders = st.tuples(tenants, amounts, amounts)
 guards = st.tuples(
@@ -274,16 +276,18 @@ class Trading(RuleBasedStateMachine):
     @initialize(
         grain=st.sampled_from([1, 1, 4]),
         absent=st.sets(which, max_size=4),
-        floors=st.lists(st.tuples(which, floors), max_size=4),
+        closed=st.sampled_from([0, 0, 12]),
+        floors=st.lists(st.tuples(which, floors), max_size=6),
         guard=st.none() | guards,
         first=st.lists(orders, min_size=1, max_size=6),
-        share=st.integers(0, 4),
+        share=st.sampled_from([4, 4, 3, 2, 0]),
         loyalty=st.sampled_from([0, 0, 8, 20]),
     )
     def open(
         self,
         grain: int,
         absent: set[int],
+        closed: int,
         floors: list[tuple[int, int]],
         guard: Guards | None,
         first: list[Terms],
@@ -293,9 +297,10 @@ class Trading(RuleBasedStateMachine):
         """Most leaves are there at the beginning, and some or all of them are held.
 
         Where the grain is coarse there are few amounts and many ties; where loyalty is high few
-        are displaced and many orders rest.
+        are displaced and many orders rest; where the tree is closed they rest beside idle leaves.
         """
         self.grain = grain
+        self.tell(SetFloor(0, self.roots[0], closed))
         for index, floor in floors:
             self.tell(SetFloor(0, self.scopes[index % len(self.scopes)], self.rounded(floor)))
         away = {index % len(self.leaves) for index in absent}
@@ -327,12 +332,13 @@ class Trading(RuleBasedStateMachine):
         scope = self.pick(self.strange if strange else self.scopes, index)
         self.do(SetFloor(self.after(wait), scope or "", self.rounded(floor)))
 
-    @rule(index=which, floor=floors, wait=waits)
-    def move_floor(self, index: int, floor: int, wait: int | None) -> None:
+    @rule(index=which, floors=st.lists(floors, min_size=1, max_size=3), wait=waits)
+    def move_floor(self, index: int, floors: list[int], wait: int | None) -> None:
         """A floor that stands already, or that of a tree."""
         standing = [scope for scope, floor in self.auditor.floors.items() if floor]
         scope = self.pick([*standing, *self.roots], index)
-        self.do(SetFloor(self.after(wait), scope or "", self.rounded(floor)))
+        for floor in floors:
+            self.do(SetFloor(self.after(wait), scope or "", self.rounded(floor)))
 
     @rule(index=which, guard=guards, wait=waits)
     def set_guard(self, index: int, guard: Guards, wait: int | None) -> None:
@@ -365,7 +371,7 @@ class Trading(RuleBasedStateMachine):
             price, limit = sorted((price, limit))
         price, limit = price and self.rounded(price), limit and self.rounded(limit)
         scope = self.scopes[index % len(self.scopes)]
-        self.do(Place(at, tenant, name, scope, price, limit, at + span if span else None))
+        self.do(Place(at, tenant, name, scope, price, limit, self.expiry(at, span)))
 
     @rule(
         tenant=tenants,
@@ -380,13 +386,16 @@ class Trading(RuleBasedStateMachine):
         root, price = self.roots[index % len(self.roots)], self.rounded(price)
         self.do(Place(self.after(wait), tenant, f"o{self.commands}", root, price, price + more))
 
-    @rule(index=which, crowd=st.lists(orders, min_size=6, max_size=14), wait=waits)
-    def place_many(self, index: int, crowd: list[Terms], wait: int | None) -> None:
+    @rule(index=which, crowd=st.lists(orders, min_size=6, max_size=14), span=spans, wait=waits)
+    def place_many(
+        self, index: int, crowd: list[Terms], span: int | None, wait: int | None
+    ) -> None:
         """A scope with many orders."""
         at, scope = self.after(wait), self.scopes[index % len(self.scopes)]
         for tenant, price, limit in crowd:
             low, high = sorted((self.rounded(price), self.rounded(limit)))
-            self.do(Place(at, tenant, f"o{self.commands}", scope, low, high))
+            expires = self.expiry(at, span)
+            self.do(Place(at, tenant, f"o{self.commands}", scope, low, high, expires))
 
     @rule(
         index=which,
@@ -408,7 +417,7 @@ class Trading(RuleBasedStateMachine):
         at, order = self.after(wait), self.live_order(index)
         if order is not None:
             tenant = TENANTS[index % 4] if strange else order.tenant
-            expires = at + span if isinstance(span, int) else span
+            expires = span if isinstance(span, UnsetType) else self.expiry(at, span)
             price, limit = price and self.rounded(price), limit and self.rounded(limit)
             self.do(Amend(at, tenant, order.id, price, limit, expires))
 
@@ -426,10 +435,11 @@ class Trading(RuleBasedStateMachine):
             if order.tenant == tenant:
                 self.do(Cancel(at, tenant, order.id))
 
-    @rule(index=which, limit=st.integers(0, 24), wait=waits, strange=seldom)
-    def set_limit(self, index: int, limit: int, wait: int | None, strange: bool) -> None:
+    @rule(index=which, limits=st.lists(limits, min_size=1, max_size=3), wait=waits, strange=seldom)
+    def set_limit(self, index: int, limits: list[int], wait: int | None, strange: bool) -> None:
         path = self.pick(self.leaves if strange else self.held(), index)
-        if path is not None:
+        for limit in limits if path else ():
+            assert path is not None
             tenant = self.owner_or_else(path, index)
             self.do(SetLimit(self.after(wait), tenant, path, self.rounded(limit)))
 
@@ -465,6 +475,9 @@ class Trading(RuleBasedStateMachine):
         if wait is None:
             return self.oracle.next_timer() or self.oracle.now
         return self.oracle.now + wait
+
+    def expiry(self, at: int, span: int | None) -> int | None:
+        return self.oracle.next_timer() if span == 0 else span and at + span
 
     def rounded(self, amount: int) -> int:
         return -(-amount // self.grain) * self.grain
@@ -598,9 +611,9 @@ class Flat(Trading):
 
 
 class Mixed(Trading):
-    """Leaves and inner scopes side by side."""
+    """Leaves and inner scopes side by side; some are in each other's way."""
 
-    leaves = ("h/a/g0", "h/a/g1", "h/a/g2", "h/b", "h/c/x/y/z", "h/c/w", "h/d", "h/e/g0")
+    leaves = ("h/a/g0", "h/a/g1", "h/b", "h/c/x/y/z", "h/c/w", "h/d", "h/c/x", "h/e", "h/e/g0")
 
 
 class Small(Trading):
@@ -618,17 +631,17 @@ class Chain(Trading):
 class Forest(Trading):
     """Two trees, and so few leaves that there is always somebody in the way."""
 
-    leaves = ("h/a/g0", "h/a/g1", "h/b/g0", "t/g0", "t/a/g1")
+    leaves = ("h/a/g0", "h/a/g1", "h/b/g0", "t/g0", "t/a/g1", "t/b/g2", "t/b")
 
 
 # Examples are shared out by what they find, seconds for seconds.
 MACHINES = [
-    (Deep, budget(0.4)),
-    (Flat, budget(0.4)),
-    (Mixed, budget(1.2)),
-    (Small, budget(0.4)),
-    (Chain, budget(1.6)),
-    (Forest, budget(1.6)),
+    (Deep, budget(1.5)),
+    (Flat, budget(0.6)),
+    (Mixed, budget(2.5)),
+    (Small, budget(0.6)),
+    (Chain, budget(3)),
+    (Forest, budget(3)),
 ]
 
 

@@ -61,6 +61,7 @@ class Book:
         "many",
         "meter",
         "node",
+        "peak",
         "second",
         "steps",
     )
@@ -77,6 +78,7 @@ class Book:
         self.steps: list[Step] = []
         self.cut_at = 16
         self.born = at
+        self.peak = 0
         self.meter: Meter | None = None
 
     def add(self, order: Order, at: int) -> bool:
@@ -166,6 +168,7 @@ class Book:
         if steps and steps[-1][0] == at:
             steps.pop()
         step = (at, self.floor, self.first, self.by, self.second)
+        self.peak = max(self.peak, self.floor, self.first)
         if step[1:] != (steps[-1][1:] if steps else (0, 0, None, 0)):
             steps.append(step)
         oldest = self.node.oldest
@@ -177,6 +180,7 @@ class Book:
         self.steps = []
         self.remember(now)
         self.steps = steps or self.steps
+        self.peak = max(self.floor, self.first)
 
     def cut(self, oldest: int) -> None:
         """Forget what happened before `oldest`, the start of the oldest holding under here."""
@@ -184,6 +188,7 @@ class Book:
         self.cut_at = 2 * len(self.steps) + 16
         if oldest == NEVER:
             self.meter = None
+            self.peak = max(self.floor, self.first)
         elif self.meter is not None:
             self.meter.forget_before(oldest, self.node.holders)
 
@@ -191,6 +196,7 @@ class Book:
         """All holdings under here begin anew at `now`, and with them the meter."""
         self.meter = None
         self.born = now
+        self.peak = max(self.floor, self.first)
         self.cut(self.node.oldest)
 
     def steps_since(self, oldest: int) -> list[Step]:

@@ -16,7 +16,9 @@ changes happens, the meter is a `Ground`: it follows every change of the path fr
 its scope. All other books are metered against the ground over them. While such a book and those
 between it and the ground stand still, at rates `here` and `between`, what it adds is how far the
 ground falls short of `here`, less how far it falls short of `between`. The ground answers "how far
-did you fall short of this rate since then" without looking at every change (see `grounds`).
+did you fall short of this rate since then" without looking at every change (see `grounds`). Most
+books far down never pressed with more than the least that the ground pressed with: they have never
+added anything, and need no meter until they do.
 """
 
 from __future__ import annotations
@@ -76,9 +78,8 @@ class Metered(Protocol):
     node: Place
     steps: list[Step]
     born: int
+    peak: int
     meter: Meter | None
-    floor: int
-    first: int
 
 
 class Reader:
@@ -91,24 +92,17 @@ class Reader:
         self._ground, place = _grounds(books, now)
         self._meters: list[Meter] = []
         least = self._ground.least()
-        first = place
-        while place < len(books):
-            book = books[place]
+        for at in range(place, len(books)):
+            book = books[at]
             meter = book.meter
-            if meter is None:
-                meter = book.meter = Meter(book.born)
-            if meter.until < now:
-                steps = book.steps
-                if (
-                    book.first > least
-                    or book.floor > least
-                    or (steps and steps[-1][0] > meter.until)
-                ):
-                    _count(book, meter, books[first:place], self._ground, now)
-                meter.until = now
-            if meter.added or meter.otherwise:
+            if book.peak > least:
+                if meter is None:
+                    meter = book.meter = Meter(book.born)
+                if meter.until < now:
+                    _count(book, meter, books[place:at], self._ground, now)
+                    meter.until = now
+            if meter is not None:
                 self._meters.append(meter)
-            place += 1
 
     def read(self, tenant: str) -> int:
         """What all of them together show for a tenant."""
