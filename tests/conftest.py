@@ -26,7 +26,7 @@ settings.register_profile(
     "long",
     parent=settings.get_profile("patient"),
     derandomize=False,
-    max_examples=5_000,
+    max_examples=1_000,
     stateful_step_count=200,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

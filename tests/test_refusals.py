@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
-from naive import NaiveMarket
 
 from laissez.market import Market, Rejected, Unanswerable
 from laissez.model import Code, Event
+from naive import NaiveMarket
 
 NOW = 100
 DUE = 110
@@ -307,7 +307,19 @@ def test_a_scope_that_is_not_visible_is_refused_by_an_event() -> None:
 
 # --- junk ---------------------------------------------------------------------------------------
 
-PATHS = ["h", "h/a", "h/a/g0", "h/a/g1", "h/gone", "h/planned/g0", "t/new", "h//a", "/h", "h/\n", ""]
+PATHS = [
+    "h",
+    "h/a",
+    "h/a/g0",
+    "h/a/g1",
+    "h/gone",
+    "h/planned/g0",
+    "t/new",
+    "h//a",
+    "/h",
+    "h/\n",
+    "",
+]
 texts = st.sampled_from([*PATHS, "A", "B", "b-1", " ", "A ", "\x00", "\x1b[2J", "\ud800", "é/漢"])
 numbers = st.sampled_from([0, 1, 5, 99, NOW, DUE, LATER, -1, TOO_MUCH - 1, TOO_MUCH, 2**64, 10**30])
 atoms: st.SearchStrategy[Any] = st.one_of(
@@ -344,7 +356,7 @@ def code_of(events: tuple[Event, ...]) -> str | None:
     return events[-1].code if events and isinstance(events[-1], Rejected) else None
 
 
-@settings(max_examples=4 * settings.default.max_examples)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.lists(calls(), min_size=1, max_size=4))
 def test_junk_never_raises(given_calls: list[tuple[str, Arguments]]) -> None:
     """It is refused as the oracle refuses it and leaves no trace, or it is really acceptable."""

@@ -20,7 +20,7 @@ from laissez.market import (
     Transferred,
     Unanswerable,
 )
-from laissez.model import Code, Event, OpenOrder, Quote
+from laissez.model import Code, Event, OpenOrder, Quote, Segments
 
 
 def market_with(*leaves: str, floor: int = 0) -> Market:
@@ -68,15 +68,21 @@ def test_the_lowest_floor_comes_before_the_spread() -> None:
     """A child with many idle leaves is passed by for one that has the cheapest leaf."""
     market = market_with("h/a/g0", "h/a/g1", "h/a/g2", "h/b/g0")
     market.set_floor("h/a", 2, at=0)
-    assert moves(market.place("A", "h", price=5, order="a", at=0)) == [("h/b/g0", None, "A", "idle")]
-    assert moves(market.place("B", "h", price=5, order="b", at=0)) == [("h/a/g0", None, "B", "idle")]
+    assert moves(market.place("A", "h", price=5, order="a", at=0)) == [
+        ("h/b/g0", None, "A", "idle")
+    ]
+    assert moves(market.place("B", "h", price=5, order="b", at=0)) == [
+        ("h/a/g0", None, "B", "idle")
+    ]
 
 
 def test_dear_idle_leaves_count_as_neighbours() -> None:
     """Where two children have a cheapest leaf, the idle leaves that cost more count too."""
     market = market_with("h/a/g0", "h/b/g0", "h/b/g1")
     market.set_floor("h/b/g1", 9, at=0)
-    assert moves(market.place("A", "h", price=5, order="a", at=0)) == [("h/b/g0", None, "A", "idle")]
+    assert moves(market.place("A", "h", price=5, order="a", at=0)) == [
+        ("h/b/g0", None, "A", "idle")
+    ]
 
 
 def test_nobody_is_displaced_while_a_free_leaf_fits() -> None:
@@ -292,9 +298,8 @@ def test_a_withdrawal_settles_the_holding() -> None:
     market = market_with("h/g0", floor=2)
     hold(market, "A", "h/g0", limit=9)
     market.place("B", "h", price=3, order="b", at=0)
-    events = market.withdraw("h/g0", at=10)
-    assert events == (
-        Settled(10, "A", "h/g0", 0, 30, events[0].segments),  # type: ignore[union-attr]
+    assert market.withdraw("h/g0", at=10) == (
+        Settled(10, "A", "h/g0", 0, 30, Segments([(0, 10, 3, "demand")])),
         Transferred(10, "h/g0", "A", None, None, "withdrawn"),
         ResourceWithdrawn(10, "h/g0"),
     )
@@ -370,10 +375,10 @@ def test_settling_starts_a_new_statement_period() -> None:
     market = market_with("h/a/g0", "h/b/g0", floor=2)
     hold(market, "B", "h/b/g0", limit=9)
     hold(market, "A", "h/a/g0", limit=9)
-    events = market.settle(at=10)
-    assert events == (
-        Settled(10, "A", "h/a/g0", 0, 20, events[0].segments),  # type: ignore[union-attr]
-        Settled(10, "B", "h/b/g0", 0, 20, events[1].segments),  # type: ignore[union-attr]
+    explanation = Segments([(0, 10, 2, "floor")])
+    assert market.settle(at=10) == (
+        Settled(10, "A", "h/a/g0", 0, 20, explanation),
+        Settled(10, "B", "h/b/g0", 0, 20, explanation),
     )
     assert market.bill("A", at=15) == 30
     assert market.segments("A", at=15) == {"h/a/g0": ((10, 15, 2, "floor"),)}
@@ -490,6 +495,22 @@ def test_nothing_is_clipped_where_the_quote_is_0() -> None:
     assert accepted_price(market.place("B", "h", price=50, order="b", at=0)) == 50
 
 
+def test_a_reference_lasts_as_long_as_its_window() -> None:
+    """A guard set again with the same window keeps it; another window, or no guard, does not."""
+    market = market_with("h/g0", floor=10)
+    hold(market, "A", "h/g0", limit=99)
+    market.guard("h", rise=10_000, window=100, at=0)
+    market.place("B", "h", price=50, order="b", at=0)
+    market.guard("h", rise=5_000, window=100, at=1)
+    assert accepted_price(market.place("C", "h", price=50, order="c", at=1)) == 15
+    market.guard("h", rise=5_000, window=90, at=2)
+    assert accepted_price(market.place("D", "h", price=50, order="d", at=2)) == 30
+    market.guard("h", at=3)
+    market.place("D", "h", price=40, order="e", at=3)
+    market.guard("h", rise=5_000, window=90, at=4)
+    assert accepted_price(market.place("D", "h", price=90, order="f", at=4)) == 60
+
+
 # --- guards: fall -------------------------------------------------------------------------------
 
 
@@ -512,6 +533,16 @@ def test_a_floor_raised_meanwhile_is_measured_from_the_start_of_the_window() -> 
     assert market.next_timer() is None
     assert market.set_floor("h", 0, at=70) == (FloorSet(70, "h", 7, 0),)
     assert market.advance(at=100) == (FloorSet(100, "h", 4, 0),)
+
+
+def test_a_step_begins_a_window_of_its_own() -> None:
+    """After a step, the bound is measured from where the floor stood at that boundary."""
+    market = market_with("h/g0", floor=10)
+    market.guard("h", fall=3, window=100, at=0)
+    market.set_floor("h", 0, at=0)
+    assert market.advance(at=100) == (FloorSet(100, "h", 4, 0),)
+    market.set_floor("h", 20, at=110)
+    assert market.set_floor("h", 0, at=120) == (FloorSet(120, "h", 4, 0),)
 
 
 def test_a_guard_that_is_lifted_lets_the_floor_down_at_once() -> None:
@@ -592,11 +623,38 @@ def test_a_limit_lowered_and_raised_again_puts_nothing_off() -> None:
     assert market.owner("h/g0") == "A"
 
 
+def test_what_was_taken_back_is_no_reason() -> None:
+    """A limit that was lowered and raised again is not why the leaf is lost at the end."""
+    market = held_market(limit=5)
+    market.place("B", "h", price=4, order="b", at=10)
+    market.set_limit("A", "h/g0", 3, at=20)
+    market.set_limit("A", "h/g0", 4, at=30)
+    market.amend("B", "b", price=6, limit=6, at=40)
+    assert moves(market.advance(at=100)) == [("h/g0", "A", "B", "outbid")]
+
+
 def test_a_hold_does_not_bind_its_holder() -> None:
     """A leaf under a hold can be given back, and withdrawn."""
     market = held_market(limit=5)
     assert moves(market.relinquish("A", "h/g0", at=10)) == [("h/g0", "A", None, "relinquished")]
     assert market.next_timer() is None
+
+
+def test_winning_again_starts_a_new_hold() -> None:
+    """Also for the tenant that had the leaf before."""
+    market = held_market(limit=5)
+    market.place("A", "h", price=9, order="again", at=10)
+    market.place("B", "h", price=6, order="b", at=20)
+    assert moves(market.advance(at=100)) == [("h/g0", "A", "A", "outbid")]
+    assert market.next_timer() == 200
+
+
+def test_a_hold_that_was_granted_is_kept() -> None:
+    """A guard that is lifted takes nothing back."""
+    market = held_market(limit=5)
+    market.guard("h", at=10)
+    assert moves(market.place("B", "h", price=8, order="b", at=20)) == []
+    assert moves(market.advance(at=100)) == [("h/g0", "A", "B", "outbid")]
 
 
 # --- timers -------------------------------------------------------------------------------------

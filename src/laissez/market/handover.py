@@ -36,47 +36,56 @@ def hand_over(
     books: list[Book] | None = None,
 ) -> None:
     """Give a leaf to an order's tenant, or back to the operator."""
-    at, path, old = state.now, leaf.path, leaf.owner
+    old = leaf.owner
     reader: Reader | None = None
     if old is not None:
-        books = books or books_on_path(leaf)
-        reader = Reader(books, at)
-        events.append(settle_holding(state, leaf, books, reader))
-        account = state.accounts[old]
-        del account.holdings[path]
-        if not account.holdings:
-            state.forget_if_unused(account)
-        if leaf.hold is not None:
-            if not leaf.hold.over:
-                leaf.hold.over = True
-                state.agenda.note_dead()
-            leaf.hold = None
-    new: str | None = None
-    order_id: str | None = None
-    leaf.since = at
-    if order is None:
-        leaf.owner = None
-        leaf.limit = 0
-    else:
-        order_id = order.id
-        if order_id in state.orders:
-            unrest(state, order)
-        account = state.account(order.tenant)
-        leaf.owner = new = account.name
-        leaf.limit = order.limit
-        account.holdings[path] = leaf
-        leaf.reading = (reader or Reader(books_on_path(leaf), at)).read(new)
-        if leaf.book is not None and leaf.book.meter is not None:
-            leaf.reading -= leaf.book.meter.read(new)
-        hold = leaf.parent.tree.guard.hold
-        if hold:
-            leaf.hold = Hold(at + hold, order.limit, state.next_sequence())
-            state.agenda.add(at + hold, HOLD_END, leaf.hold.sequence, leaf)
+        reader = _end_holding(state, leaf, books or books_on_path(leaf), events)
+    if order is not None:
+        _begin_holding(state, leaf, order, reader)
     owner_changed(leaf, old)
     if leaf.book is not None:
-        leaf.book.begin_period(at)
+        leaf.book.begin_period(state.now)
         forget_if_blank(state, leaf)
-    events.append(Transferred(at, path, old, new, order_id, reason))
+    order_id = None if order is None else order.id
+    events.append(Transferred(state.now, leaf.path, old, leaf.owner, order_id, reason))
+
+
+def _end_holding(state: State, leaf: Leaf, books: list[Book], events: list[Event]) -> Reader:
+    """Settle a leaf with its holder and make it the operator's; the meters, as they were read."""
+    reader = Reader(books, state.now)
+    settled = settle_holding(state, leaf, books, reader)
+    events.append(settled)
+    account = state.accounts[settled.tenant]
+    del account.holdings[leaf.path]
+    if not account.holdings:
+        state.forget_if_unused(account)
+    if leaf.hold is not None:
+        if not leaf.hold.over:
+            leaf.hold.over = True
+            state.agenda.note_dead()
+        leaf.hold = None
+    leaf.owner = None
+    leaf.limit = 0
+    return reader
+
+
+def _begin_holding(state: State, leaf: Leaf, order: Order, reader: Reader | None) -> None:
+    """Fill an order with a leaf that is the operator's, and note what its meters show."""
+    at = state.now
+    if order.id in state.orders:
+        unrest(state, order)
+    account = state.account(order.tenant)
+    account.holdings[leaf.path] = leaf
+    leaf.owner = account.name
+    leaf.limit = order.limit
+    leaf.since = at
+    leaf.reading = (reader or Reader(books_on_path(leaf), at)).read(leaf.owner)
+    if leaf.book is not None and leaf.book.meter is not None:
+        leaf.reading -= leaf.book.meter.read(leaf.owner)
+    hold = leaf.parent.tree.guard.hold
+    if hold:
+        leaf.hold = Hold(at + hold, order.limit, state.next_sequence())
+        state.agenda.add(at + hold, HOLD_END, leaf.hold.sequence, leaf)
 
 
 def settle_holding(state: State, leaf: Leaf, books: list[Book], reader: Reader) -> Settled:
