@@ -44,6 +44,9 @@ BUSY_CHANGES = 16
 QUIET_CHANGES, QUIET_SHARE = 256, 4
 """A ground is looked at after so many changes, and left if it is so many times not worth it."""
 
+FEW_CHANGES = 4
+"""So few changes of the ground are looked at one by one."""
+
 NOBODY = ""
 """A tenant that has no order anywhere."""
 
@@ -273,17 +276,26 @@ def _add(
     since: int,
     until: int,
 ) -> None:
-    """Count what `here` adds to `over` and the ground, while both stand still."""
+    """Count what `here` adds to `over` and the ground, while `here` and `over` stand still."""
     rate = max(here[0], here[1])
     floor_over, first_over, by_over, second_over = over
     if rate <= floor_over or rate <= second_over:
+        return
+    times, index = ground.times, ground.index_at(since)
+    if len(times) - index <= FEW_CHANGES:
+        while since < until:
+            end = min(until, times[index + 1]) if index + 1 < len(times) else until
+            above = together(ground.pressures[index], over)
+            _add_standing_still(book, meter, above, here, end - since)
+            since = end
+            index += 1
         return
     if ground.never_below(rate, since):
         return
     rate_over = max(floor_over, first_over)
     added = _added(ground, rate_over, rate, since, until)
     meter.added += added
-    for tenant in _pressing_most(book, by_over, here[2], ground, ground.index_at(since)):
+    for tenant in _pressing_most(book, by_over, here[2], ground, index):
         own_over, own_rate, difference = rate_over, rate, 0
         if tenant in (by_over, here[2]):
             if tenant == by_over:
@@ -298,6 +310,24 @@ def _add(
                 difference += (without - with_own) * span
         if difference:
             meter.otherwise[tenant] = meter.otherwise.get(tenant, 0) + difference
+
+
+def _add_standing_still(
+    book: Metered, meter: Meter, above: Pressure, here: Pressure, span: int
+) -> None:
+    """Count what `here` adds to `above` for a time in which nothing changes at all."""
+    floor_above, first_above, by_above, second_above = above
+    rate, rate_above = max(here[0], here[1]), max(floor_above, first_above)
+    added = max(rate - rate_above, 0)
+    meter.added += added * span
+    holders = book.node.holders
+    for tenant in (by_above,) if by_above == here[2] else (by_above, here[2]):
+        if tenant is not None and tenant in holders:
+            own_above = max(floor_above, second_above) if tenant == by_above else rate_above
+            own_rate = max(here[0], here[3]) if tenant == here[2] else rate
+            difference = (max(own_rate - own_above, 0) - added) * span
+            if difference:
+                meter.otherwise[tenant] = meter.otherwise.get(tenant, 0) + difference
 
 
 def _pressing_most(
