@@ -302,9 +302,9 @@ def test_a_torn_snapshot_is_refused() -> None:
 @pytest.mark.parametrize("change", [{"version": 0}, {"version": 99}, {"format": "other-market"}])
 def test_a_snapshot_of_another_version_is_refused(change: dict[str, Any]) -> None:
     """The sentence says what this is and what this program reads."""
-    snapshot = msgspec.msgpack.decode(market_with_a_bit_of_everything().snapshot())
+    snapshot = msgspec.json.decode(market_with_a_bit_of_everything().snapshot())
     with pytest.raises(ValueError, match=r"version .* reads .* version"):
-        Market.restore(msgspec.msgpack.encode(snapshot | change))
+        Market.restore(msgspec.json.encode(snapshot | change))
 
 
 # --- segments -----------------------------------------------------------------------------------

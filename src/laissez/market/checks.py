@@ -14,6 +14,7 @@ from laissez.model.refusals import Code
 from laissez.model.values import MAX_RATE, MAX_TIME
 
 MAX_DEPTH = 128
+SHOWN_LENGTH = 200
 
 
 class Refused(Exception):
@@ -23,9 +24,29 @@ class Refused(Exception):
         self.message = message
 
 
+def shown(value: Any) -> str:
+    """Whatever was given, in a form that fits into a sentence."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer with more digits than Python is willing to print
+        return f"this {type(value).__name__}"
+    return text if len(text) <= SHOWN_LENGTH else text[:SHOWN_LENGTH] + "..."
+
+
 def is_name(text: Any) -> bool:
     """A name is printable text without white space at its ends."""
     return type(text) is str and text != "" and text.isprintable() and text == text.strip()
+
+
+def is_text(value: Any) -> bool:
+    """Any text that can be written down."""
+    if type(value) is not str:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_path(path: Any) -> bool:
@@ -47,7 +68,7 @@ def check_path(path: Any) -> None:
     if not is_path(path):
         raise Refused(
             Code.BAD_PATH,
-            f"{path!r} is not a path; join up to {MAX_DEPTH} printable names with '/', "
+            f"{shown(path)} is not a path; join up to {MAX_DEPTH} printable names with '/', "
             "for instance 'h100/r1/g0'",
         )
 
@@ -56,14 +77,14 @@ def check_tenant(state: State, tenant: Any) -> None:
     known = type(tenant) is str and tenant in state.accounts
     if not known and not is_name(tenant):
         raise Refused(
-            Code.BAD_TENANT, f"{tenant!r} can't be a tenant; give a name of printable text"
+            Code.BAD_TENANT, f"{shown(tenant)} can't be a tenant; give a name of printable text"
         )
 
 
 def check_order_id(order: Any) -> None:
     if not is_name(order):
         raise Refused(
-            Code.BAD_ORDER_ID, f"{order!r} can't be an order id; give an id of printable text"
+            Code.BAD_ORDER_ID, f"{shown(order)} can't be an order id; give an id of printable text"
         )
 
 
@@ -71,7 +92,7 @@ def check_price(price: Any) -> None:
     if not is_rate(price, 1):
         raise Refused(
             Code.BAD_PRICE,
-            f"price {price!r} is not a whole number of micro-dollars per hour above 0",
+            f"price {shown(price)} is not a whole number of micro-dollars per hour above 0",
         )
 
 
@@ -79,7 +100,7 @@ def check_limit(limit: Any, least: int) -> None:
     if not is_rate(limit, least):
         raise Refused(
             Code.BAD_LIMIT,
-            f"limit {limit!r} is not a whole number of micro-dollars per hour, at least {least}",
+            f"limit {shown(limit)} is not a whole number of micro-dollars per hour from {least} on",
         )
 
 
@@ -95,7 +116,7 @@ def check_expiry(expires: Any, now: int) -> None:
     if not is_time(expires) or expires <= now:
         raise Refused(
             Code.BAD_EXPIRY,
-            f"expiry {expires!r} is not a time after {now}; give a later one, or none",
+            f"expiry {shown(expires)} is not a time after {now}; give a later one, or none",
         )
 
 

@@ -38,7 +38,14 @@ class Descent(msgspec.Struct, gc=False):
 class Tree:
     """One resource type: its guard and the price references of the present window."""
 
-    __slots__ = ("descents", "guard", "name", "reference_window", "references")
+    __slots__ = (
+        "_descents_window",
+        "descents",
+        "guard",
+        "name",
+        "reference_window",
+        "references",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,6 +53,7 @@ class Tree:
         self.reference_window = -1
         self.references: dict[str, int] = {}
         self.descents: dict[str, Descent] = {}
+        self._descents_window = -1
 
     def window_index(self, at: int) -> int:
         assert self.guard.window is not None
@@ -69,6 +77,16 @@ class Tree:
             self.reference_window = window
             self.references = {}
         self.references[scope] = quoted
+
+    def forget_descents_before(self, window: int) -> None:
+        """Where a floor stood matters in its own window, and while it has further to go."""
+        if self._descents_window != window:
+            self._descents_window = window
+            self.descents = {
+                scope: descent
+                for scope, descent in self.descents.items()
+                if descent.pending or descent.window_index == window
+            }
 
     def clip(self, price: int, reference: int) -> int:
         """The highest price that may be posted where `price` is asked."""

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from laissez.market import snapshot
 from laissez.market.book import Order
 from laissez.market.charges import Trace, charge
-from laissez.market.checks import Refused, is_time
+from laissez.market.checks import Refused, is_time, shown
 from laissez.market.guards import Descent
 from laissez.market.holding import end_hold, relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under
@@ -346,7 +346,7 @@ class Market:
 
     def _check_instant(self, at: int) -> None:
         if not is_time(at):
-            raise Unanswerable(Code.BAD_TIME, f"{at!r} is not a time in microseconds")
+            raise Unanswerable(Code.BAD_TIME, f"{shown(at)} is not a time in microseconds")
         if at < self._state.now:
             raise Unanswerable(
                 Code.TIME_WENT_BACK, f"{at} is past; the market is at {self._state.now}"
@@ -378,5 +378,7 @@ def _refused_time(now: int, at: Any) -> Rejected:
             f"at={at} is before {now}, where the market is; give a later time",
         )
     return Rejected(
-        now, Code.BAD_TIME, f"at={at!r} is not a time; give microseconds as a whole number from 0"
+        now,
+        Code.BAD_TIME,
+        f"at={shown(at)} is not a time; give whole microseconds, from 0 on",
     )

@@ -14,7 +14,9 @@ from laissez.market.checks import (
     check_path,
     is_name,
     is_rate,
+    is_text,
     known_leaf,
+    shown,
 )
 from laissez.market.guards import OFF, Descent, Guard, Tree
 from laissez.market.handover import hand_over, hand_to_winner, settle_holding
@@ -68,7 +70,7 @@ def _check_attributes(attributes: object) -> None:
         for pair in attributes:
             if not (type(pair) is tuple and len(pair) == 2):
                 break
-            if not (type(pair[0]) is str and type(pair[1]) is str):
+            if not (is_text(pair[0]) and is_text(pair[1])):
                 break
         else:
             return
@@ -94,7 +96,7 @@ def set_floor(state: State, command: SetFloor, events: list[Event]) -> None:
     if not is_rate(asked, 0):
         raise Refused(
             Code.BAD_FLOOR,
-            f"floor {asked!r} is not a whole number of micro-dollars per hour, at least 0",
+            f"floor {shown(asked)} is not a whole number of micro-dollars per hour, at least 0",
         )
     check_not_under_leaf(state, path)
     node = know_scope(state, path)
@@ -108,6 +110,7 @@ def _ask_floor(state: State, node: Leaf | Scope, asked: int, events: list[Event]
     tree, before = node.tree, state.book_at(node).floor
     if tree.guard.fall is not None:
         window = tree.window_index(state.now)
+        tree.forget_descents_before(window)
         descent = tree.descents.get(node.path)
         if descent is None or descent.window_index != window:
             _drop_plan(state, descent)
@@ -230,10 +233,12 @@ def set_guard(state: State, command: SetGuard, events: list[Event]) -> None:
 def _check_guard(guard: Guard) -> None:
     for value in (guard.rise, guard.fall, guard.hold):
         if value is not None and not (type(value) is int and 0 <= value <= MAX_TIME):
-            raise Refused(Code.BAD_GUARD, f"{value!r} is not a whole number, at least 0, or None")
+            raise Refused(
+                Code.BAD_GUARD, f"{shown(value)} is not a whole number from 0 on, or None"
+            )
     window = guard.window
     if window is not None and not (type(window) is int and 1 <= window <= MAX_TIME):
-        raise Refused(Code.BAD_GUARD, f"window {window!r} is not a whole number of microseconds")
+        raise Refused(Code.BAD_GUARD, f"window {shown(window)} is not a whole number from 1 on")
     if window is None and not (guard.rise is None and guard.fall is None):
         raise Refused(Code.BAD_GUARD, "rise and fall are measured per window; give one")
 

@@ -1,5 +1,7 @@
 """The whole state as bytes and back, and its digest.
 
+The bytes are JSON, because charges soon have more than the 64 bits that MessagePack allows.
+
 What is written is the state and nothing that follows from it: summaries, heaps and the agenda are
 rebuilt. Of a book's history just what the open holdings under it need is written, so that it does
 not matter how much more a running market happens to remember. Everything is listed in an order
@@ -95,7 +97,7 @@ class _Header(msgspec.Struct):
 
 
 def write(state: State) -> bytes:
-    return msgspec.msgpack.encode(_capture(state))
+    return msgspec.json.encode(_capture(state))
 
 
 def digest(state: State) -> str:
@@ -103,12 +105,12 @@ def digest(state: State) -> str:
     captured.now = 0
     for node in captured.nodes:
         node.metered = 0
-    return blake2b(msgspec.msgpack.encode(captured), digest_size=32).hexdigest()
+    return blake2b(msgspec.json.encode(captured), digest_size=32).hexdigest()
 
 
 def read(data: bytes) -> State:
     try:
-        header = msgspec.msgpack.decode(data, type=_Header)
+        header = msgspec.json.decode(data, type=_Header)
     except msgspec.DecodeError as error:
         raise ValueError(f"these bytes are not a market snapshot: {error}") from error
     if header.format != FORMAT or header.version != VERSION:
@@ -116,7 +118,7 @@ def read(data: bytes) -> State:
             f"this is {header.format or 'something'} of version {header.version}, and this "
             f"program reads {FORMAT} of version {VERSION}; use the program that wrote it"
         )
-    return _rebuild(msgspec.msgpack.decode(data, type=MarketState))
+    return _rebuild(msgspec.json.decode(data, type=MarketState))
 
 
 # Writing --------------------------------------------------------------------------------------
