@@ -227,7 +227,7 @@ class Market:
             )
         return dict(leaf.attributes)
 
-    def quote(self, scope: str, tenant: str | None) -> Quote | None:
+    def quote(self, scope: str, tenant: str | None = None) -> Quote | None:
         """What a resource under a scope would cost `tenant` now; None is the operator."""
         node = self._state.nodes.get(scope)
         return None if node is None else quote(node, tenant)
