@@ -4,10 +4,11 @@ from pathlib import Path
 
 from measuring.figures import Figures
 from measuring.goals import BYTES_AT_MOST, MASS_NS_BELOW, PER_SECOND_AT_LEAST
-from measuring.report import MEMORY_COLUMNS, ms, us
+from measuring.report import MEMORY_COLUMNS, mass_events, ms, us
 
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
+HALF_HOLDER_ROWS = ("others, anywhere", "half-holder, anywhere")
 
 
 def check_marks(path: Path) -> None:
@@ -62,16 +63,17 @@ def others(figures: Figures) -> list[str]:
         measured = " / ".join(f"{getattr(memory, name):,}" for memory in figures.memory.values())
         goal = f"{BYTES_AT_MOST[name]:,}" if name in BYTES_AT_MOST else ""
         rows.append(row(f"bytes: {title}, at the sizes above", measured, goal))
+    what = mass_events(figures.scale)
     for name, mass in figures.mass.items():
         goal = f"{ms(MASS_NS_BELOW[name])} ms" if name in MASS_NS_BELOW else ""
-        rows.append(row(name, f"{ms(mass.total_ns)} ms", goal))
-    for name, timing in figures.half_holder.items():
-        rows.append(row(f"quotes in a half-held pool: {name}", f"{timing.per_second:,}/s", ""))
+        rows.append(row(what[name], f"{ms(mass.total_ns)} ms", goal))
+    speeds = " / ".join(f"{figures.half_holder[name].per_second:,}" for name in HALF_HOLDER_ROWS)
+    rows.append(row("quotes/s if one tenant holds half the pool: others / that one", speeds, ""))
     if figures.naive:
         leaves, comparison = max(figures.naive.items())
-        for name, ratio in comparison.ratio.items():
-            what = f"{name}: times as fast as the naive expansion, {leaves:,} leaves"
-            rows.append(row(f"{what}, {comparison.orders:,} orders", f"{ratio:,}", ""))
+        ratios = ", ".join(f"{name} {ratio:,}" for name, ratio in comparison.ratio.items())
+        size = f"{leaves:,} leaves, {comparison.orders} orders"
+        rows.append(row(f"times as fast as the naive expansion ({size})", ratios, ""))
     return rows
 
 

@@ -12,6 +12,7 @@ from measuring.goals import (
     PER_SECOND_AT_LEAST,
     judge,
 )
+from measuring.scale import Scale
 from measuring.timing import Timing
 
 TIMING_COLUMNS = ("per s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "preempted")
@@ -80,9 +81,9 @@ def memory_table(figures: Figures) -> Table:
     return table
 
 
-def mass_table(figures: Figures) -> Table:
-    scale = figures.scale
-    what = {
+def mass_events(scale: Scale) -> dict[str, str]:
+    """What happens in each mass event, in words."""
+    return {
         "bills, one holding each": f"{scale.mass_changes:,} price changes at the root, then a bill "
         f"for each of {scale.mass_leaves:,} holdings, one per tenant",
         "bills, many holdings each": f"the same with {scale.tenants:,} tenants",
@@ -93,6 +94,11 @@ def mass_table(figures: Figures) -> Table:
         "transfers after a turnover": f"{scale.mass_changes:,} transfers, after all "
         f"{scale.orders:,} orders were replaced",
     }
+
+
+def mass_table(figures: Figures) -> Table:
+    scale = figures.scale
+    what = mass_events(scale)
     table = numbers(
         f"Mass events, best of {scale.mass_runs} runs",
         texts=("event",),

@@ -213,15 +213,10 @@ def _low_changed(node: Leaf | Branch, low: Low) -> None:
 
 def _matters(before: Low, after: Low, inner: Low) -> bool:
     """Can a member's change make a difference? If it was one of the two lowest, or is now."""
-    rate1, owner1, _, rate2, owner2, _ = before
-    lowest1, lowest_owner1, _, lowest2, lowest_owner2, _ = inner
-    return (
-        after[0] < lowest2
-        or (owner1 == lowest_owner1 and rate1 == lowest1)
-        or (owner1 == lowest_owner2 and rate1 == lowest2)
-        or (owner2 == lowest_owner2 and rate2 == lowest2 and owner2 is not None)
-        or (owner2 == lowest_owner1 and rate2 == lowest1 and owner2 is not None)
-    )
+    if after[0] < inner[3]:
+        return True
+    lowest = (inner[1], inner[4])
+    return before[1] in lowest or (before[4] is not None and before[4] in lowest)
 
 
 def _leaf_low(leaf: Leaf) -> Low:
@@ -314,12 +309,12 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
             weakest_goes_on = _weakest_changed_at(branch, leaf)
         if oldest_goes_on:
             oldest_goes_on = _oldest_changed_at(branch, oldest_before, leaf.oldest)
-        if low_goes_on:
-            low_goes_on = _matters(low_before, low, branch.inner)
-            if low_goes_on:
-                inner = _lowest_two(branch)
-                low_goes_on = inner != branch.inner
-                branch.inner = inner
+        if low_goes_on and _matters(low_before, low, branch.inner):
+            inner = _lowest_two(branch)
+            low_goes_on = inner != branch.inner
+            branch.inner = inner
+        else:
+            low_goes_on = False
         book = branch.book
         if low_goes_on or (book is not None and (book.by == new or book.by == old)):
             low_before = branch.low
