@@ -61,7 +61,7 @@ class Ground:
         self._tables: dict[tuple[int, int], Table] = {}
         self._least: list[int] = []
         self._least_until: list[int] = []
-        # What begins at `at` itself may yet change, if that is the present: `extend` will see to it.
+        # What begins at `at` itself may yet change, if that is the present; `extend` takes it up.
         self._own = pressing_at(book.steps, at - 1)
         if over is None:
             self._begin(at, self._own)
