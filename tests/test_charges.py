@@ -1,0 +1,68 @@
+"""Charges, where the oracle's short runs don't reach: long pasts, and meetings at one instant."""
+
+import random
+
+import pytest
+
+from laissez.market import Market, Settled
+
+LEAVES = [
+    f"h/z{z}/r{r}/h{n}/g{g}" for z in range(2) for r in range(2) for n in range(2) for g in "01"
+]
+TENANTS = [f"t{number}" for number in range(6)]
+
+
+def explained(settled: Settled) -> int:
+    return sum((until - since) * rate for since, until, rate, _ in settled.segments)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_long_past_is_charged_as_it_is_explained(seed: int) -> None:
+    """After thousands of changes at all depths, meters and explanations come to the same sum."""
+    choose = random.Random(seed)
+    market = Market()
+    for leaf in LEAVES:
+        market.add_resource(leaf, at=0)
+        market.place(choose.choice(TENANTS), leaf, limit=1_000, order=f"first at {leaf}", at=0)
+    live: list[tuple[str, str]] = []
+    statements = 0
+    for at in range(1, 4_000):
+        what = choose.random()
+        if what < 0.55:
+            depth = choose.choice((1, 1, 1, 2, 2, 3, 4, 5))
+            scope = "/".join(choose.choice(LEAVES).split("/")[:depth])
+            tenant, order = choose.choice(TENANTS), f"o{at}"
+            market.place(tenant, scope, price=choose.randint(1, 99), limit=99, order=order, at=at)
+            live.append((tenant, order))
+        elif what < 0.98 and live:
+            tenant, order = live.pop(choose.randrange(len(live)))
+            market.cancel(tenant, order, at=at)
+        else:
+            leaf = choose.choice(LEAVES)
+            for event in market.relinquish(market.owner(leaf) or "nobody", leaf, at=at):
+                if isinstance(event, Settled):
+                    assert event.charge == explained(event)
+                    statements += 1
+    for event in market.settle(at=4_000):
+        assert isinstance(event, Settled)
+        assert event.charge == explained(event)
+        statements += 1
+    assert statements > 50
+    assert market.revenue(4_000) == sum(market.bill(tenant, 4_000) for tenant in TENANTS)
+
+
+def test_an_order_that_goes_in_the_instant_a_period_begins_is_not_charged() -> None:
+    """What pressed for no time at all costs nothing, also right after a statement."""
+    market = Market()
+    market.add_resource("h/g0", at=0)
+    market.add_resource("h/g1", at=0)
+    market.place("A", "h", limit=9, order="a", at=0)
+    market.place("B", "h", limit=9, order="b", at=0)
+    market.place("C", "h", price=5, order="c", at=1)
+    market.settle(at=4)
+    market.relinquish("B", "h/g1", at=4)
+    assert market.owner("h/g1") == "C"
+    [a, c] = market.settle(at=9)
+    assert isinstance(a, Settled) and isinstance(c, Settled)
+    assert (a.tenant, a.charge) == ("A", 0)
+    assert (c.tenant, c.charge) == ("C", 0)
