@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
 from laissez.market.book import Order
 from laissez.market.charges import Trace, charge
 from laissez.market.checks import Refused, is_time, shown
-from laissez.market.guards import Descent
+from laissez.market.guards import OFF, Descent
 from laissez.market.holding import end_hold, relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under
 from laissez.market.operating import (
@@ -46,7 +47,7 @@ from laissez.model.commands import (
     Settle,
     Withdraw,
 )
-from laissez.model.events import Event, Rejected
+from laissez.model.events import Event, GuardSet, Rejected
 from laissez.model.refusals import Code, Unanswerable
 from laissez.model.values import MAX_TIME, OpenOrder, Quote, Segment
 
@@ -218,6 +219,32 @@ class Market:
                 return 0
         return floor_at(self._state.nodes[path])
 
+    def floors(self) -> dict[str, int]:
+        """The floors that stand, by the scope at which they were set."""
+        return {
+            path: node.book.floor
+            for path, node in sorted(self._state.nodes.items())
+            if node.book is not None and node.book.floor
+        }
+
+    def guards(self) -> tuple[GuardSet, ...]:
+        """The guards of every tree that has any."""
+        return tuple(
+            GuardSet(self._state.now, name, *msgspec.structs.astuple(tree.guard))
+            for name, tree in sorted(self._state.trees.items())
+            if tree.guard != OFF
+        )
+
+    def since(self, path: str) -> int | None:
+        """Since when the open charge of a held resource runs, None when idle."""
+        leaf = self._leaf(path)
+        return None if leaf.owner is None else leaf.since
+
+    def safe_until(self, path: str) -> int | None:
+        """Until when a guard keeps a holding from being lost to price; None if none does."""
+        leaf = self._leaf(path)
+        return leaf.hold.until if leaf.hold is not None and leaf.is_protected else None
+
     def attributes(self, path: str, tenant: str | None = None) -> dict[str, str]:
         """What was said of a resource when it was added, for its holder or the operator (None)."""
         leaf = self._leaf(path)
@@ -232,8 +259,11 @@ class Market:
         node = self._state.nodes.get(scope)
         return None if node is None else quote(node, tenant)
 
-    def resources(self) -> tuple[str, ...]:
-        """All resources, in tree order."""
+    def resources(self, scope: str | None = None) -> tuple[str, ...]:
+        """The resources under a scope, or all of them, in tree order."""
+        if scope is not None:
+            node = self._state.nodes.get(scope)
+            return () if node is None else tuple(leaf.path for leaf in leaves_under(node))
         roots = self._state.roots
         return tuple(leaf.path for root in roots for leaf in leaves_under(root))
 

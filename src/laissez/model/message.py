@@ -21,6 +21,9 @@ UNITS = {
     "rise": "rise_basis_points",
     "rate": "rate_micros_per_hour",
     "charge": "charge_micros_us_per_hour",
+    "floors": "floors_micros_per_hour",
+    "rates": "rates_micros_per_hour",
+    "safe_until": "safe_until_us",
 }
 
 

@@ -2,8 +2,9 @@
 
     Rejected (an event)      a command broke a rule; the answer's last event, nothing changed
     Unanswerable (raised)    a question has no answer: a programmer's error, not a trader's
+    Refused (a message)      the service did not let a request through; nothing changed
 
-Both carry a stable code from the list below and a sentence that says what to do. Codes are never
+All carry a stable code from the lists below and a sentence that says what to do. Codes are never
 renamed or reused; programs rely on them.
 """
 
@@ -45,3 +46,22 @@ class Unanswerable(ValueError):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class ServiceCode(StrEnum):
+    """Why the service does not let a request through to the market."""
+
+    BAD_REQUEST = "bad_request"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    TOO_LARGE = "too_large"
+    KEY_REUSED = "key_reused"
+    TOO_MANY_REQUESTS = "too_many_requests"
+    TOO_MANY_CONNECTIONS = "too_many_connections"
+    BUSY = "busy"
+    NOT_DURABLE = "not_durable"
+    STOPPING = "stopping"
+    TOO_SLOW = "too_slow"
+    CORDONED = "cordoned"

@@ -1,5 +1,9 @@
-"""Messages as JSON and back: one object a message, tagged with its name, units in field names."""
+"""Messages as JSON and back: one object a message, tagged with its name, units in field names.
 
+A frame of the conversation holds one message or an array of them, in both directions.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -7,6 +11,7 @@ import msgspec
 from laissez.model.commands import Command
 from laissez.model.events import Event
 from laissez.model.message import Message
+from laissez.model.protocol import Request, Said
 from laissez.model.values import Segment, Segments
 
 
@@ -25,10 +30,28 @@ def _rich(expected: type, value: Any) -> Any:
 _encoder = msgspec.json.Encoder(enc_hook=_plain)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command, dec_hook=_rich)
 _events: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=_rich)
+_requests: msgspec.json.Decoder[Request | list[Request]] = msgspec.json.Decoder(
+    Request | list[Request]
+)
+_said: msgspec.json.Decoder[Said | list[Said]] = msgspec.json.Decoder(
+    Said | list[Said], dec_hook=_rich
+)
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message | Request | list[Request]) -> bytes:
     return _encoder.encode(message)
+
+
+def encode_all(messages: Sequence[Message]) -> bytes:
+    return _encoder.encode(messages)
+
+
+def decode_requests(frame: bytes | bytearray | memoryview) -> Request | list[Request]:
+    return _requests.decode(frame)
+
+
+def decode_said(frame: bytes | bytearray | memoryview) -> Said | list[Said]:
+    return _said.decode(frame)
 
 
 def decode_command(data: bytes | str) -> Command:

@@ -1,0 +1,267 @@
+"""The journal: an SQLite file that holds every command ever sequenced, and some snapshots.
+
+The commands are the truth; everything else can be worked out from them. They are written in
+groups, one row and one disk sync a group (`synchronous=FULL`, write-ahead log), because a sync
+costs the same for one command as for hundreds. A row holds the entries as a JSON array, the
+sequence number of the first, and a link: the hash of the row's content and of the link before it,
+so that a row that was changed, lost or moved is noticed.
+
+Tokens and webhooks are kept in the same file, in tables of their own. A journal is written by one
+process at a time (a lock file sees to that) and may be read by others meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from laissez.exchange.access import Token
+from laissez.exchange.records import Entry, read_entries
+
+FORMAT = 1
+FILE_NAME = "journal.sqlite"
+NO_LINK = b""
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE groups (
+    first INTEGER PRIMARY KEY, count INTEGER NOT NULL, at_us INTEGER NOT NULL,
+    entries BLOB NOT NULL, link BLOB NOT NULL
+);
+CREATE TABLE snapshots (
+    sequence INTEGER PRIMARY KEY, digest TEXT NOT NULL, state BLOB NOT NULL
+);
+CREATE TABLE tokens (id TEXT PRIMARY KEY, token TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY, webhook TEXT NOT NULL, delivered INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
+
+
+class JournalError(Exception):
+    """The journal can't be used as it is; the sentence says what to do."""
+
+
+class NotDurable(Exception):
+    """There was no room on the disk: nothing of it was written, and writing may work later."""
+
+
+class JournalFailed(Exception):
+    """The disk failed in a way that leaves open what was written; only a restart can tell."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """One row: the commands that one sync made durable."""
+
+    first: int
+    count: int
+    at_us: int
+    entries: bytes
+    link: bytes
+
+    def read(self) -> tuple[Entry, ...]:
+        return read_entries(self.entries)
+
+    @property
+    def last(self) -> int:
+        return self.first + self.count - 1
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    sequence: int
+    digest: str
+    state: bytes
+
+
+def link_of(before: bytes, first: int, entries: bytes) -> bytes:
+    return blake2b(before + first.to_bytes(8, "big") + entries, digest_size=16).digest()
+
+
+class Journal:
+    """One journal, open for writing or, with `read_only`, for looking at."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        self.path = folder / FILE_NAME
+        self._lock: IO[bytes] | None = None
+        if read_only:
+            if not self.path.exists():
+                raise JournalError(f"there is no journal in {folder}; give the folder of one")
+            self._connection = _connect(f"file:{self.path}?mode=ro")
+        else:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = _lock(folder)
+            if not self.path.exists():
+                _create(self.path)
+            self._connection = _connect(f"file:{self.path}")
+            self._execute("PRAGMA journal_mode=WAL")
+            self._execute("PRAGMA synchronous=FULL")
+            self._execute("PRAGMA wal_autocheckpoint=4000")
+        try:
+            self._check_format()
+            last = self._execute("SELECT * FROM groups ORDER BY first DESC LIMIT 1").fetchone()
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise JournalError(f"{self.path} can't be read as a journal: {error}") from None
+        self.last = Group(*last) if last else Group(0, 1, 0, b"[]", NO_LINK)
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _check_format(self) -> None:
+        try:
+            row = self._execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
+        except sqlite3.OperationalError:
+            row = None
+        if row is None:
+            raise JournalError(f"{self.path} is not a journal of laissez; move it away")
+        if row[0] != str(FORMAT):
+            raise JournalError(
+                f"{self.path} is written in format {row[0]}, this laissez reads format {FORMAT}; "
+                "use the version of laissez that wrote it"
+            )
+
+    def _execute(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        return self._connection.execute(statement, values)
+
+    # Commands ---------------------------------------------------------------------------------
+
+    def append(self, first: int, count: int, at_us: int, entries: bytes) -> None:
+        """Write one group and sync it to disk. Raises `NotDurable`, and then nothing was kept."""
+        assert first == self.last.last + 1
+        group = Group(first, count, at_us, entries, link_of(self.last.link, first, entries))
+        self._write(
+            "INSERT INTO groups VALUES (?, ?, ?, ?, ?)", (first, count, at_us, entries, group.link)
+        )
+        self.last = Group(first, count, at_us, b"", group.link)
+
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
+        try:
+            self._execute(statement, values)
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._connection.rollback()
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise NotDurable(str(error)) from error
+            raise JournalFailed(str(error)) from error
+
+    def groups(self, after: int = 0) -> Iterator[Group]:
+        """The groups that hold anything after a sequence number, in order."""
+        rows = self._execute(
+            "SELECT * FROM groups WHERE first + count - 1 > ? ORDER BY first", (after,)
+        )
+        return (Group(*row) for row in rows)
+
+    def groups_backwards(self) -> Iterator[Group]:
+        rows = self._execute("SELECT * FROM groups ORDER BY first DESC")
+        return (Group(*row) for row in rows)
+
+    # Snapshots --------------------------------------------------------------------------------
+
+    def save_snapshot(self, snapshot: Snapshot, keep: int = 3) -> None:
+        self._write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", _row(snapshot))
+        self._write(
+            "DELETE FROM snapshots WHERE sequence NOT IN "
+            "(SELECT sequence FROM snapshots ORDER BY sequence DESC LIMIT ?)",
+            (keep,),
+        )
+
+    def snapshots(self) -> list[tuple[int, str]]:
+        """Sequence number and digest of each, oldest first."""
+        return list(self._execute("SELECT sequence, digest FROM snapshots ORDER BY sequence"))
+
+    def snapshot(self, sequence: int) -> Snapshot:
+        row = self._execute("SELECT * FROM snapshots WHERE sequence = ?", (sequence,)).fetchone()
+        return Snapshot(*row)
+
+    # Tokens and webhooks ----------------------------------------------------------------------
+
+    def tokens(self) -> list[Token]:
+        rows = self._execute("SELECT token FROM tokens")
+        return [msgspec.json.decode(row[0], type=Token) for row in rows]
+
+    def save_token(self, token: Token) -> None:
+        self._write(
+            "INSERT OR REPLACE INTO tokens VALUES (?, ?)",
+            (token.id, msgspec.json.encode(token).decode()),
+        )
+
+    def webhooks(self) -> list[tuple[str, int]]:
+        """Each webhook as JSON, with the sequence number up to which it was delivered."""
+        return list(self._execute("SELECT webhook, delivered FROM webhooks ORDER BY id"))
+
+    def save_webhook(self, webhook_id: str, webhook: str, delivered: int) -> None:
+        self._write(
+            "INSERT OR REPLACE INTO webhooks VALUES (?, ?, ?)", (webhook_id, webhook, delivered)
+        )
+
+    def remove_webhook(self, webhook_id: str) -> None:
+        self._write("DELETE FROM webhooks WHERE id = ?", (webhook_id,))
+
+    # Copies -----------------------------------------------------------------------------------
+
+    def backup(self, target: Path) -> None:
+        """A consistent copy, also while another process writes."""
+        if target.exists():
+            raise JournalError(f"{target} exists already; name a new file")
+        copy = sqlite3.connect(target)
+        try:
+            self._connection.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")
+        finally:
+            copy.close()
+        target.chmod(0o600)
+
+
+def _row(snapshot: Snapshot) -> tuple[int, str, bytes]:
+    return snapshot.sequence, snapshot.digest, snapshot.state
+
+
+def pack(state: bytes) -> bytes:
+    return zlib.compress(state, 1)
+
+
+def unpack(state: bytes) -> bytes:
+    return zlib.decompress(state)
+
+
+def _connect(uri: str) -> sqlite3.Connection:
+    # One thread at a time uses it: the caller sees to that.
+    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+
+
+def _create(path: Path) -> None:
+    """Make an empty journal under another name first, so that there is never half of one."""
+    unfinished = path.with_suffix(".new")
+    unfinished.unlink(missing_ok=True)
+    unfinished.touch(mode=0o600)
+    connection = sqlite3.connect(unfinished)
+    connection.executescript(_SCHEMA)
+    connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
+    connection.commit()
+    connection.close()
+    os.replace(unfinished, path)
+
+
+def _lock(folder: Path) -> IO[bytes]:
+    lock = (folder / "lock").open("wb")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        raise JournalError(
+            f"another laissez is running on {folder}; stop it first, or use another folder"
+        ) from None
+    return lock

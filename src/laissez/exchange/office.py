@@ -1,0 +1,185 @@
+"""The operator's administration: tokens and webhooks.
+
+These are kept in the journal's file but are not commands of the market. A key makes them safe to
+retry, too: it is stored with what it made. A secret is shown once, so a retry can't show it again
+and is refused with the id of what there is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from laissez.exchange.access import BadToken, Principal, new_token
+from laissez.exchange.journal import JournalFailed, NotDurable
+from laissez.exchange.pipeline import Exchange
+from laissez.model import (
+    AddWebhook,
+    Administered,
+    Administration,
+    AskTokens,
+    AskWebhooks,
+    CreateToken,
+    Refused,
+    RemoveWebhook,
+    RevokeToken,
+    ServiceCode,
+    TokenCreated,
+    TokenList,
+    TokenRevoked,
+    WebhookAdded,
+    WebhookInfo,
+    WebhookList,
+    WebhookRemoved,
+)
+
+US_PER_S = 1_000_000
+NOTE_MAX = 200
+URL_MAX = 2_048
+WEBHOOKS_MAX = 16
+TOKENS_MAX = 100_000
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """Where handovers are posted; the secret signs them."""
+
+    id: str
+    url: str
+    secret: str
+    made_by: str
+    key: str | None
+
+
+class Office:
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._journal = exchange.journal
+        self.webhooks: dict[str, Webhook] = {}
+        self.delivered: dict[str, int] = {}
+        self.on_webhooks_changed: Callable[[], None] = lambda: None
+        for encoded, delivered in self._journal.webhooks():
+            webhook = msgspec.json.decode(encoded, type=Webhook)
+            self.webhooks[webhook.id] = webhook
+            self.delivered[webhook.id] = delivered
+
+    async def handle(
+        self, caller: Principal, request_id: int, do: Administration, key: str | None
+    ) -> Administered | Refused:
+        """Do what an operator asks; the caller has checked the allowance."""
+        if caller.role != "operator":
+            message = f"{type(do).__name__} needs an operator's token"
+            return Refused(request_id, ServiceCode.FORBIDDEN, message)
+        try:
+            if isinstance(do, CreateToken):
+                return await self._create_token(caller, request_id, do, key)
+            if isinstance(do, RevokeToken):
+                return await self._revoke_token(request_id, do)
+            if isinstance(do, AskTokens):
+                return TokenList(tuple(token.info for token in self._exchange.access.tokens()))
+            if isinstance(do, AddWebhook):
+                return await self._add_webhook(caller, request_id, do, key)
+            if isinstance(do, RemoveWebhook):
+                return await self._remove_webhook(request_id, do)
+            assert isinstance(do, AskWebhooks)
+            return WebhookList(tuple(self._info(webhook) for webhook in self.webhooks.values()))
+        except (NotDurable, JournalFailed) as error:
+            message = f"it could not be written ({error}); make room on the disk and retry"
+            return Refused(request_id, ServiceCode.NOT_DURABLE, message, 1_000)
+
+    async def _create_token(
+        self, caller: Principal, request_id: int, do: CreateToken, key: str | None
+    ) -> Administered | Refused:
+        tokens = self._exchange.access.tokens()
+        for known in tokens:
+            if key is not None and (known.made_by, known.key) == (caller.name, key):
+                return _made_before(request_id, f"token {known.id}")
+        if len(do.note) > NOTE_MAX:
+            return _bad(request_id, f"a note has at most {NOTE_MAX} characters")
+        if len(tokens) >= TOKENS_MAX:
+            return _bad(request_id, f"there are {TOKENS_MAX} tokens already")
+        lifetime_us = None if do.lifetime_s is None else do.lifetime_s * US_PER_S
+        try:
+            secret, token = new_token(
+                do.role,
+                do.tenant,
+                at=self._exchange.clock.now(),
+                lifetime_us=lifetime_us,
+                note=do.note,
+                made_by=caller.name,
+                key=key,
+            )
+        except BadToken as bad:
+            return _bad(request_id, str(bad))
+        await self._exchange.write(lambda: self._journal.save_token(token))
+        self._exchange.access.add(token)
+        return TokenCreated(token.info, secret)
+
+    async def _revoke_token(self, request_id: int, do: RevokeToken) -> Administered | Refused:
+        token = self._exchange.access.find(do.token)
+        if token is None:
+            return _not_found(request_id, f"there is no token {do.token[:80]!r}")
+        if token.revoked_us is None:
+            token = msgspec.structs.replace(token, revoked_us=self._exchange.clock.now())
+            await self._exchange.write(lambda: self._journal.save_token(token))
+            self._exchange.access.replace(token)
+        return TokenRevoked(token.info)
+
+    async def _add_webhook(
+        self, caller: Principal, request_id: int, do: AddWebhook, key: str | None
+    ) -> Administered | Refused:
+        for known in self.webhooks.values():
+            if key is not None and (known.made_by, known.key) == (caller.name, key):
+                return _made_before(request_id, f"webhook {known.id}")
+        if not _is_web_address(do.url):
+            return _bad(request_id, "give an address that begins with https:// or http://")
+        if len(self.webhooks) >= WEBHOOKS_MAX:
+            return _bad(request_id, f"there are {WEBHOOKS_MAX} webhooks already; remove one")
+        webhook = Webhook(secrets.token_hex(6), do.url, secrets.token_urlsafe(32), caller.name, key)
+        await self.save_delivered(webhook, self._exchange.execution.sequence)
+        self.webhooks[webhook.id] = webhook
+        self.on_webhooks_changed()
+        return WebhookAdded(self._info(webhook), webhook.secret)
+
+    async def save_delivered(self, webhook: Webhook, sequence: int) -> None:
+        """A webhook has got everything up to a sequence number."""
+        encoded = msgspec.json.encode(webhook).decode()
+        await self._exchange.write(
+            lambda: self._journal.save_webhook(webhook.id, encoded, sequence)
+        )
+        self.delivered[webhook.id] = sequence
+
+    async def _remove_webhook(self, request_id: int, do: RemoveWebhook) -> Administered | Refused:
+        if do.webhook not in self.webhooks:
+            return _not_found(request_id, f"there is no webhook {do.webhook[:80]!r}")
+        await self._exchange.write(lambda: self._journal.remove_webhook(do.webhook))
+        del self.webhooks[do.webhook]
+        self.delivered.pop(do.webhook, None)
+        self.on_webhooks_changed()
+        return WebhookRemoved(do.webhook)
+
+    def _info(self, webhook: Webhook) -> WebhookInfo:
+        return WebhookInfo(webhook.id, webhook.url, self.delivered[webhook.id])
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return len(url) <= URL_MAX and parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return False
+
+
+def _made_before(request_id: int, what: str) -> Refused:
+    message = f"this key has made {what} already, and its secret is shown only once; make another"
+    return Refused(request_id, ServiceCode.KEY_REUSED, message)
+
+
+def _bad(request_id: int, message: str) -> Refused:
+    return Refused(request_id, ServiceCode.BAD_REQUEST, message)
+
+
+def _not_found(request_id: int, message: str) -> Refused:
+    return Refused(request_id, ServiceCode.NOT_FOUND, message)

@@ -1,0 +1,119 @@
+"""From an instruction to the record of it: the sequencer adds the author and the instant.
+
+What is written down is complete: executing it needs nothing that is not in it. An order without
+an id gets one from its sequence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from laissez.exchange.records import Cordon, Record, Uncordon
+from laissez.exchange.views import market_order_id
+from laissez.model import (
+    AddResource,
+    Advance,
+    Amend,
+    AmendOrder,
+    Cancel,
+    CancelOrder,
+    ChangeFloor,
+    ChangeGuard,
+    ChangeLimit,
+    CloseStatements,
+    CordonScope,
+    Instruction,
+    OfferResource,
+    Place,
+    PlaceOrder,
+    Release,
+    Relinquish,
+    SetFloor,
+    SetGuard,
+    SetLimit,
+    Settle,
+    UncordonScope,
+    Withdraw,
+    WithdrawResource,
+)
+
+
+class LetTimePass(msgspec.Struct, frozen=True):
+    """The exchange's own instruction, when something falls due and nobody speaks."""
+
+
+def record_of(do: Instruction | LetTimePass, tenant: str | None, at: int, sequence: int) -> Record:
+    return _MAKERS[type(do)](do, tenant or "", at, sequence)
+
+
+def _place(do: PlaceOrder, tenant: str, at: int, sequence: int) -> Record:
+    order = market_order_id(tenant, f"o-{sequence}" if do.order is None else do.order)
+    return Place(at, tenant, order, do.scope, do.price, do.limit, do.expires)
+
+
+def _amend(do: AmendOrder, tenant: str, at: int, sequence: int) -> Record:
+    return Amend(at, tenant, market_order_id(tenant, do.order), do.price, do.limit, do.expires)
+
+
+def _cancel(do: CancelOrder, tenant: str, at: int, sequence: int) -> Record:
+    return Cancel(at, tenant, market_order_id(tenant, do.order))
+
+
+def _limit(do: ChangeLimit, tenant: str, at: int, sequence: int) -> Record:
+    return SetLimit(at, tenant, do.resource, do.limit)
+
+
+def _release(do: Release, tenant: str, at: int, sequence: int) -> Record:
+    return Relinquish(at, tenant, do.resource)
+
+
+def _offer(do: OfferResource, tenant: str, at: int, sequence: int) -> Record:
+    return AddResource(at, do.resource, tuple(sorted(do.attributes.items())))
+
+
+def _withdraw(do: WithdrawResource, tenant: str, at: int, sequence: int) -> Record:
+    return Withdraw(at, do.resource)
+
+
+def _floor(do: ChangeFloor, tenant: str, at: int, sequence: int) -> Record:
+    return SetFloor(at, do.scope, do.floor)
+
+
+def _guard(do: ChangeGuard, tenant: str, at: int, sequence: int) -> Record:
+    return SetGuard(at, do.tree, do.rise, do.fall, do.hold, do.window)
+
+
+def _cordon(do: CordonScope, tenant: str, at: int, sequence: int) -> Record:
+    return Cordon(at, do.scope)
+
+
+def _uncordon(do: UncordonScope, tenant: str, at: int, sequence: int) -> Record:
+    return Uncordon(at, do.scope)
+
+
+def _settle(do: CloseStatements, tenant: str, at: int, sequence: int) -> Record:
+    return Settle(at)
+
+
+def _advance(do: LetTimePass, tenant: str, at: int, sequence: int) -> Record:
+    return Advance(at)
+
+
+_MAKERS: dict[type, Callable[[Any, str, int, int], Record]] = {
+    PlaceOrder: _place,
+    AmendOrder: _amend,
+    CancelOrder: _cancel,
+    ChangeLimit: _limit,
+    Release: _release,
+    OfferResource: _offer,
+    WithdrawResource: _withdraw,
+    ChangeFloor: _floor,
+    ChangeGuard: _guard,
+    CordonScope: _cordon,
+    UncordonScope: _uncordon,
+    CloseStatements: _settle,
+    LetTimePass: _advance,
+}

@@ -1,0 +1,82 @@
+"""What a tenant is told of the market's events.
+
+Its own orders and limits are told as they happened, under the tenant's own order ids. A transfer
+has two sides, and each tenant learns only its own: the winner that it has the resource, the loser
+why it has not. The operator is told the events themselves, explanations of charges left out.
+"""
+
+from laissez.model.events import (
+    Amended,
+    Cancelled,
+    Expired,
+    FloorSet,
+    GuardSet,
+    LimitSet,
+    Placed,
+    Reason,
+    Rejected,
+    ResourceAdded,
+    ResourceWithdrawn,
+    Transferred,
+)
+from laissez.model.message import Message
+
+
+class Filled(Message, frozen=True):
+    """The order has won this resource, and is gone."""
+
+    at: int
+    order: str
+    resource: str
+    attributes: dict[str, str]
+
+
+class Lost(Message, frozen=True):
+    """The resource is no longer yours, and why."""
+
+    at: int
+    resource: str
+    reason: Reason
+
+
+class Charged(Message, frozen=True):
+    """What a holding cost since `since`, exactly; it is part of the bill for good.
+
+    `Settled` without its explanation, which can be longer than anybody wants in a stream.
+    """
+
+    at: int
+    tenant: str
+    resource: str
+    since: int
+    charge: int
+
+
+class Handover(Message, frozen=True):
+    """What the operator's systems are told when a resource changes hands; None is the operator."""
+
+    sequence: int
+    at: int
+    resource: str
+    old: str | None
+    new: str | None
+    reason: Reason
+    attributes: dict[str, str]
+
+
+OwnEvent = Placed | Amended | Cancelled | Expired | LimitSet | Filled | Lost | Charged | Rejected
+OperatorEvent = (
+    ResourceAdded
+    | ResourceWithdrawn
+    | FloorSet
+    | GuardSet
+    | Placed
+    | Amended
+    | Cancelled
+    | Expired
+    | LimitSet
+    | Transferred
+    | Charged
+    | Rejected
+)
+Notice = OwnEvent | OperatorEvent

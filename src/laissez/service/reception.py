@@ -1,0 +1,91 @@
+"""Where every request arrives, whichever door it came through.
+
+A door (the WebSocket, REST) knows its caller and hands in a `Request` in its name:
+the reception sends it the right way, and the answer comes back to the caller once. Whatever is asked
+counts against the token's allowance.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, get_args
+
+from laissez.exchange.access import Principal
+from laissez.exchange.admission import check_allowance
+from laissez.exchange.office import Office
+from laissez.exchange.pipeline import Exchange, Target, Ticket
+from laissez.exchange.questions import Forbidden
+from laissez.model import (
+    Administered,
+    Administration,
+    Instruction,
+    Question,
+    Refused,
+    Request,
+    Subscribe,
+    Told,
+)
+
+_INSTRUCTIONS = frozenset(get_args(Instruction))
+_QUESTIONS = frozenset(get_args(Question))
+_ADMINISTRATION = frozenset(get_args(Administration))
+
+
+class Caller(Target, Protocol):
+    """Somebody at a door: also takes replies to questions."""
+
+    principal: Principal
+
+    def reply(self, request_id: int, told: Told | Administered) -> None: ...
+
+    def subscribe(self, request_id: int, subscription: Subscribe) -> None: ...
+
+
+class Reception:
+    def __init__(self, exchange: Exchange, office: Office) -> None:
+        self.exchange = exchange
+        self.office = office
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def receive(self, caller: Caller, request: Request) -> None:
+        """Send one request on its way."""
+        do = request.do
+        kind = type(do)
+        if kind in _INSTRUCTIONS:
+            self.exchange.submit(
+                Ticket(caller.principal, do, request.key, request.id, caller)  # type: ignore[arg-type]
+            )
+            return
+        refused = check_allowance(caller.principal, request.id, self.exchange.clock.now())
+        if refused is not None:
+            caller.refuse(refused)
+        elif kind in _QUESTIONS:
+            self._answer(caller, request)
+        elif isinstance(do, Subscribe):
+            caller.subscribe(request.id, do)
+        else:
+            task = asyncio.create_task(self._administer(caller, request))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _answer(self, caller: Caller, request: Request) -> None:
+        try:
+            told = self.exchange.desk.answer(caller.principal, request.do)  # type: ignore[arg-type]
+        except Forbidden as forbidden:
+            caller.refuse(Refused(request.id, forbidden.code, forbidden.message))
+        else:
+            caller.reply(request.id, told)
+
+    async def _administer(self, caller: Caller, request: Request) -> None:
+        assert type(request.do) in _ADMINISTRATION
+        outcome = await self.office.handle(
+            caller.principal,
+            request.id,
+            request.do,  # type: ignore[arg-type]
+            request.key,
+        )
+        if isinstance(outcome, Refused):
+            caller.refuse(outcome)
+        else:
+            caller.reply(request.id, outcome)
+        caller.flush()
