@@ -106,6 +106,9 @@ class Limits(msgspec.Struct, frozen=True):
     connections: int = 100
 
 
+OPERATOR_LIMITS = Limits(requests_per_s=50_000, burst=100_000, connections=1_000)
+
+
 class Principal:
     """Somebody who has shown a token: who it is, and what it has used of its allowance."""
 
@@ -114,7 +117,7 @@ class Principal:
     def __init__(self, token: Token, limits: Limits) -> None:
         self.token = token
         self.name = token.tenant or f"{token.role}:{token.id}"
-        self.limits = limits
+        self.limits = limits = OPERATOR_LIMITS if token.role == "operator" else limits
         self.connections = 0
         self._allowance = limits.burst * US_PER_S
         self._refilled_us = 0

@@ -6,7 +6,8 @@ A refusal changes nothing and is not journaled.
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any
 
 from laissez.exchange.access import Principal
 from laissez.market import Market
@@ -16,17 +17,17 @@ from laissez.model import (
     ChangeFloor,
     ChangeGuard,
     ChangeLimit,
+    CloseStatements,
     CordonScope,
     Instruction,
     OfferResource,
-    OperatorInstruction,
     PlaceOrder,
     Question,
     Refused,
     Release,
+    Role,
     ServiceCode,
     Subscribe,
-    TenantInstruction,
     UncordonScope,
     WithdrawResource,
 )
@@ -37,9 +38,6 @@ PATH_MAX = 2_048
 ATTRIBUTES_MAX = 64
 ATTRIBUTE_TEXT_MAX = 8_192
 QUOTES_MAX = 100
-
-_TENANT = frozenset(get_args(TenantInstruction))
-_OPERATOR = frozenset(get_args(OperatorInstruction))
 
 
 def check_allowance(caller: Principal, request_id: int | None, at: int) -> Refused | None:
@@ -65,64 +63,78 @@ def check_instruction(
     caller: Principal, market: Market, request_id: int, do: Instruction, key: str | None
 ) -> Refused | None:
     """May this caller ask for this change, and is it of a size that we take?"""
-    kind = type(do)
-    if kind in _TENANT:
-        if caller.role != "tenant":
-            return _forbidden(request_id, f"{kind.__name__} needs a tenant's token")
-    elif caller.role != "operator":
-        return _forbidden(request_id, f"{kind.__name__} needs an operator's token")
+    role, path, own_check = _RULES[type(do)]
+    if caller.role != role:
+        return _forbidden(request_id, f"{type(do).__name__} needs a token of a {role}")
     if key is not None and not 0 < len(key) <= KEY_MAX:
         return _bad(request_id, f"a key has 1 to {KEY_MAX} characters")
-    if isinstance(do, PlaceOrder):
-        if do.order is not None and not _is_order_id(do.order):
-            return _bad_order_id(request_id)
-        if do.price is None and caller.tenant is not None and len(do.scope) <= PATH_MAX:
-            rejected = market.check_visible(caller.tenant, do.scope)
-            if rejected is not None:
-                return Refused(
-                    request_id,
-                    rejected.code,
-                    f"{do.scope!r} is not visible to you, so its quote can't be the price of your "
-                    "order; give a price",
-                )
-    elif isinstance(do, AmendOrder | CancelOrder) and not _is_order_id(do.order):
-        return _bad_order_id(request_id)
-    elif isinstance(do, OfferResource) and not _fits(do.attributes):
+    if path is not None and len(getattr(do, path)) > PATH_MAX:
+        return _bad(request_id, f"a path has at most {PATH_MAX} characters")
+    return None if own_check is None else own_check(caller, market, request_id, do)
+
+
+def _check_place(
+    caller: Principal, market: Market, request_id: int, do: PlaceOrder
+) -> Refused | None:
+    """The price of an order may come from a quote, but only from one that its tenant may see."""
+    if do.order is not None and not 0 < len(do.order) <= ORDER_ID_MAX:
+        return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} characters")
+    if do.price is None and caller.tenant is not None:
+        rejected = market.check_visible(caller.tenant, do.scope)
+        if rejected is not None:
+            return Refused(
+                request_id,
+                rejected.code,
+                f"{do.scope!r} is not visible to you, so its quote can't be the price of your "
+                "order; give a price",
+            )
+    return None
+
+
+def _check_order(
+    caller: Principal, market: Market, request_id: int, do: AmendOrder | CancelOrder
+) -> Refused | None:
+    if not 0 < len(do.order) <= ORDER_ID_MAX:
+        return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} characters")
+    return None
+
+
+def _check_attributes(
+    caller: Principal, market: Market, request_id: int, do: OfferResource
+) -> Refused | None:
+    size = sum(len(name) + len(value) for name, value in do.attributes.items())
+    if len(do.attributes) > ATTRIBUTES_MAX or size > ATTRIBUTE_TEXT_MAX:
         return _bad(
             request_id,
             f"a resource has at most {ATTRIBUTES_MAX} attributes, of {ATTRIBUTE_TEXT_MAX} "
             "characters together",
         )
-    if len(_path(do)) > PATH_MAX:
-        return _bad(request_id, f"a path has at most {PATH_MAX} characters")
     return None
+
+
+Check = Callable[[Principal, Market, int, Any], Refused | None]
+
+# Who may give an instruction, which of its fields is a path, and what else is looked at.
+_RULES: dict[type, tuple[Role, str | None, Check | None]] = {
+    PlaceOrder: ("tenant", "scope", _check_place),
+    AmendOrder: ("tenant", None, _check_order),
+    CancelOrder: ("tenant", None, _check_order),
+    ChangeLimit: ("tenant", "resource", None),
+    Release: ("tenant", "resource", None),
+    OfferResource: ("operator", "resource", _check_attributes),
+    WithdrawResource: ("operator", "resource", None),
+    ChangeFloor: ("operator", "scope", None),
+    ChangeGuard: ("operator", "tree", None),
+    CordonScope: ("operator", "scope", None),
+    UncordonScope: ("operator", "scope", None),
+    CloseStatements: ("operator", None, None),
+}
 
 
 def check_question(request_id: int, do: Question | Subscribe) -> Refused | None:
     if isinstance(do, Subscribe) and len(do.quotes) > QUOTES_MAX:
         return _bad(request_id, f"subscribe to at most {QUOTES_MAX} quotes")
     return None
-
-
-def _path(do: Instruction) -> str:
-    if isinstance(do, PlaceOrder | ChangeFloor | CordonScope | UncordonScope):
-        return do.scope
-    if isinstance(do, ChangeLimit | Release | OfferResource | WithdrawResource):
-        return do.resource
-    return do.tree if isinstance(do, ChangeGuard) else ""
-
-
-def _is_order_id(order: str) -> bool:
-    return 0 < len(order) <= ORDER_ID_MAX
-
-
-def _fits(attributes: dict[str, str]) -> bool:
-    size = sum(len(name) + len(value) for name, value in attributes.items())
-    return len(attributes) <= ATTRIBUTES_MAX and size <= ATTRIBUTE_TEXT_MAX
-
-
-def _bad_order_id(request_id: int) -> Refused:
-    return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} characters")
 
 
 def _bad(request_id: int, message: str) -> Refused:

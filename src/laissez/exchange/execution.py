@@ -7,38 +7,16 @@ market, the same remembered keys and the same streams as if nothing had happened
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
-
-import msgspec
 
 from laissez.exchange.feeds import Feeds
-from laissez.exchange.keys import Kept, Keys
+from laissez.exchange.keys import Kept, Keys, key_name
 from laissez.exchange.records import Entry
 from laissez.exchange.venue import Venue
-from laissez.exchange.views import notices, operator_events
-from laissez.model import Event, Handover, Rejected, Transferred
-from laissez.model.message import Message
-from laissez.model.wire import encode_all
+from laissez.exchange.views import notices, operator_events, own_refusal
+from laissez.model import Event, Handover, Happened, Notice, Rejected, Transferred
 
 HANDOVERS_KEPT = 10_000
-NOTHING = msgspec.Raw(b"[]")
-
-
-class _Happened(Message, frozen=True, tag="Happened"):
-    """`Happened`, with events that are encoded already."""
-
-    sequence: int
-    at: int
-    events: msgspec.Raw
-
-
-class Executed(NamedTuple):
-    """One entry's effect; `answer` is what its author is told, encoded."""
-
-    sequence: int
-    at: int
-    answer: msgspec.Raw
-    refused: bool
+NOTHING: tuple[Notice, ...] = ()
 
 
 class Execution:
@@ -47,10 +25,11 @@ class Execution:
         self.sequence = sequence
         self.keys = keys
         self.feeds = Feeds(sequence)
-        self.handovers: deque[Handover] = deque(maxlen=HANDOVERS_KEPT)
+        self.handovers: deque[Handover] = deque()
+        self.handovers_forgotten = sequence
 
-    def execute(self, entry: Entry) -> Executed:
-        """Apply the next entry of the journal."""
+    def execute(self, entry: Entry) -> tuple[Notice, ...]:
+        """Apply the next entry of the journal; what its author is told."""
         self.sequence = sequence = self.sequence + 1
         record, author = entry.do, entry.author
         at = record.at
@@ -60,28 +39,26 @@ class Execution:
         else:
             answer = NOTHING
         if entry.key is not None:
-            self.keys.remember(author, entry.key, sequence)
-            self.keys.keep(author, entry.key, Kept(sequence, at, record, answer))
-        return Executed(sequence, at, answer, bool(events) and type(events[-1]) is Rejected)
+            self.keys.remember(key_name(author, entry.key), Kept(sequence, at, record, answer))
+        return answer
 
     def _publish(
         self, sequence: int, at: int, author: str, events: tuple[Event, ...]
-    ) -> msgspec.Raw:
+    ) -> tuple[Notice, ...]:
         """Note who learns what; the part of it that answers the author."""
         answer = NOTHING
-        told = notices(self.venue.market, events)
-        for tenant, own in told.items():
-            encoded = msgspec.Raw(encode_all(own))
+        for tenant, own in notices(self.venue.market, events).items():
+            told = tuple(own)
             if tenant == author:
-                answer = encoded
-            self.feeds.of(tenant).add(sequence, encode_happened(sequence, at, encoded))
+                answer = told
+            self.feeds.of(tenant).add(Happened(sequence, at, told))
         self.feeds.publish_all(sequence, at, events)
         if len(events) > 1:
             self._note_handovers(sequence, events)
         if ":" in author:  # an operator, who sees everything
-            return msgspec.Raw(encode_all(operator_events(events)))
+            return operator_events(events)
         if type(events[-1]) is Rejected:
-            answer = msgspec.Raw(encode_all([*told.get(author, ()), events[-1]]))
+            answer = (*answer, own_refusal(events[-1], author))
         return answer
 
     def _note_handovers(self, sequence: int, events: tuple[Event, ...]) -> None:
@@ -95,10 +72,5 @@ class Execution:
                         sequence, event.at, resource, event.old, event.new, event.reason, attributes
                     )
                 )
-
-
-_encoder = msgspec.json.Encoder()
-
-
-def encode_happened(sequence: int, at: int, events: msgspec.Raw) -> bytes:
-    return _encoder.encode(_Happened(sequence, at, events))
+                if len(self.handovers) > HANDOVERS_KEPT:
+                    self.handovers_forgotten = self.handovers.popleft().sequence

@@ -1,9 +1,8 @@
 """Streams of events: what was said to whom lately, and who listens.
 
-Per tenant the newest messages are kept, encoded, so that somebody who was away a moment can
-resume after the last sequence number it saw. For the operator the events of the newest commands
-are kept as they are and encoded when somebody listens. Whoever was away for longer is told to
-read its state anew.
+Per tenant the newest messages are kept, so that somebody who was away a moment can resume after
+the last sequence number it saw; whoever was away for longer is told to read its state anew. For
+the operator the events of the newest commands are kept as they are, and encoded when it listens.
 """
 
 from collections import deque
@@ -27,22 +26,24 @@ class Feed:
     __slots__ = ("forgotten", "listeners", "messages")
 
     def __init__(self, forgotten: int) -> None:
-        self.messages: deque[tuple[int, bytes]] = deque()
+        self.messages: deque[Happened] = deque()
         self.forgotten = forgotten
         self.listeners: set[Listener] = set()
 
-    def add(self, sequence: int, message: bytes) -> None:
-        self.messages.append((sequence, message))
+    def add(self, happened: Happened) -> None:
+        self.messages.append(happened)
         if len(self.messages) > KEPT_PER_TENANT:
-            self.forgotten = self.messages.popleft()[0]
-        for listener in tuple(self.listeners):
-            listener.push(sequence, message)
+            self.forgotten = self.messages.popleft().sequence
+        if self.listeners:
+            message = encode(happened)
+            for listener in tuple(self.listeners):
+                listener.push(happened.sequence, message)
 
-    def after(self, sequence: int) -> Iterator[tuple[int, bytes]] | None:
+    def after(self, sequence: int) -> Iterator[bytes] | None:
         """What came after a sequence number, None if some of it is forgotten."""
         if sequence < self.forgotten:
             return None
-        return (kept for kept in tuple(self.messages) if kept[0] > sequence)
+        return (encode(kept) for kept in tuple(self.messages) if kept.sequence > sequence)
 
 
 class Feeds:
@@ -71,11 +72,11 @@ class Feeds:
             for listener in tuple(self._operators):
                 listener.push(sequence, message)
 
-    def all_after(self, sequence: int) -> Iterator[tuple[int, bytes]] | None:
+    def all_after(self, sequence: int) -> Iterator[bytes] | None:
         if sequence < self._forgotten:
             return None
         return (
-            (each, encode(Happened(each, at, operator_events(events))))
+            encode(Happened(each, at, operator_events(events)))
             for each, at, events in tuple(self._recent)
             if each > sequence
         )

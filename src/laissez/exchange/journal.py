@@ -30,6 +30,9 @@ from laissez.exchange.records import Entry, read_entries
 FORMAT = 1
 FILE_NAME = "journal.sqlite"
 NO_LINK = b""
+# A group has some ten thousand bytes: larger pages mean fewer writes for it.
+PAGE_BYTES = 16_384
+CHECKPOINT_PAGES = 2_000
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -104,7 +107,7 @@ class Journal:
             self._connection = _connect(f"file:{self.path}")
             self._execute("PRAGMA journal_mode=WAL")
             self._execute("PRAGMA synchronous=FULL")
-            self._execute("PRAGMA wal_autocheckpoint=4000")
+            self._execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
         try:
             self._check_format()
             last = self._execute("SELECT * FROM groups ORDER BY first DESC LIMIT 1").fetchone()
@@ -246,6 +249,7 @@ def _create(path: Path) -> None:
     unfinished.unlink(missing_ok=True)
     unfinished.touch(mode=0o600)
     connection = sqlite3.connect(unfinished)
+    connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
     connection.executescript(_SCHEMA)
     connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
     connection.commit()

@@ -24,7 +24,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -33,14 +33,14 @@ from laissez.exchange.admission import check_allowance, check_instruction
 from laissez.exchange.clock import Clock
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
-from laissez.exchange.keys import Kept
+from laissez.exchange.keys import Kept, key_name
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import Entry, write_entries
 from laissez.exchange.recovery import Progress, no_progress, recover
 from laissez.exchange.sequencing import LetTimePass, record_of
 from laissez.exchange.snapshots import Child, take
 from laissez.market import Market
-from laissez.model import CloseStatements, Instruction, Refused, ServiceCode
+from laissez.model import CloseStatements, Instruction, Notice, Refused, ServiceCode
 
 US_PER_S = 1_000_000
 CLOCK = "clock"
@@ -62,7 +62,12 @@ class Target(Protocol):
     """Where a ticket is answered: once, by `answer` or `refuse`, and then by a `flush`."""
 
     def answer(
-        self, request_id: int, sequence: int, at: int, events: msgspec.Raw, repeated: bool
+        self,
+        request_id: int,
+        sequence: int,
+        at: int,
+        events: tuple[Notice, ...],
+        repeated: bool,
     ) -> None: ...
 
     def refuse(self, refused: Refused) -> None: ...
@@ -70,7 +75,7 @@ class Target(Protocol):
     def flush(self) -> None: ...
 
 
-class Ticket(NamedTuple):
+class Ticket(msgspec.Struct, frozen=True, gc=False):
     caller: Principal
     do: Instruction
     key: str | None
@@ -78,7 +83,7 @@ class Ticket(NamedTuple):
     target: Target
 
 
-class _OwnTicket(NamedTuple):
+class _OwnTicket(msgspec.Struct, frozen=True):
     """The exchange's own; nobody waits for an answer."""
 
     do: LetTimePass | CloseStatements
@@ -107,7 +112,8 @@ class Exchange:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="journal")
         self._waiting: list[Ticket | _OwnTicket] = []
         self._writing = 0
-        self._in_flight: dict[tuple[str, str], list[Ticket]] = {}
+        self._in_flight: dict[str, Ticket] = {}
+        self._repeated: dict[str, list[Ticket]] = {}
         self._closed: ServiceCode | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -130,15 +136,15 @@ class Exchange:
 
     def submit(self, ticket: Ticket) -> None:
         """Take a request for a change; it is answered now if refused, or when it is durable."""
-        caller, do, key, request_id, target = ticket
+        caller, request_id = ticket.caller, ticket.request_id
         refused = (
             check_allowance(caller, request_id, self.clock.now())
-            or check_instruction(caller, self.market, request_id, do, key)
+            or check_instruction(caller, self.market, request_id, ticket.do, ticket.key)
             or self._check_room(request_id)
         )
         if refused is not None:
-            target.refuse(refused)
-        elif key is None or not self._is_repeated(ticket, key):
+            ticket.target.refuse(refused)
+        elif ticket.key is None or not self._is_repeated(ticket, ticket.key):
             self._enqueue(ticket)
 
     def _check_room(self, request_id: int) -> Refused | None:
@@ -152,19 +158,19 @@ class Exchange:
 
     def _is_repeated(self, ticket: Ticket, key: str) -> bool:
         """Answer a key that was used before; a new key is noted as being in flight."""
-        author = ticket.caller.name
-        first = self._in_flight.get((author, key))
+        name = key_name(ticket.caller.name, key)
+        first = self._in_flight.get(name)
         if first is not None:
-            if first[0].do == ticket.do:
-                first.append(ticket)
+            if first.do == ticket.do:
+                self._repeated.setdefault(name, []).append(ticket)
             else:
                 ticket.target.refuse(_key_reused(ticket.request_id))
             return True
-        sequence = self.execution.keys.sequence(author, key)
+        sequence = self.execution.keys.sequence(name)
         if sequence is None:
-            self._in_flight[author, key] = [ticket]
+            self._in_flight[name] = ticket
             return False
-        kept = self.execution.keys.answer(author, key)
+        kept = self.execution.keys.answer(sequence)
         if kept is None:
             ticket.target.answer(ticket.request_id, sequence, 0, NOTHING, True)
         elif _is_same(ticket, kept):
@@ -189,10 +195,10 @@ class Exchange:
         first = self.journal.last.last + 1
         entries = []
         for sequence, ticket in enumerate(group, first):
-            if isinstance(ticket, Ticket):
-                caller, do, key, _, _ = ticket
-                record = record_of(do, caller.tenant, at, sequence)
-                entries.append(Entry(caller.name, record, key))
+            if type(ticket) is Ticket:
+                caller = ticket.caller
+                record = record_of(ticket.do, caller.tenant, at, sequence)
+                entries.append(Entry(caller.name, record, ticket.key))
             else:
                 entries.append(Entry(CLOCK, record_of(ticket.do, None, at, sequence)))
         written = self._writer.submit(
@@ -212,29 +218,36 @@ class Exchange:
         error = future.exception()
         if error is None and self._waiting:
             self._sequence()
-        targets = set()
-        execute, in_flight = self.execution.execute, self._in_flight
+        targets: set[Target] = set()
+        execution = self.execution
         for ticket, entry in zip(group, entries, strict=True):
-            done = execute(entry) if error is None else None
-            if not isinstance(ticket, Ticket):
+            if error is None:
+                events = execution.execute(entry)
+            if isinstance(ticket, _OwnTicket):
                 continue
-            tickets = [ticket]
-            if ticket.key is not None:
-                tickets = in_flight.pop((ticket.caller.name, ticket.key))
-            for each in tickets:
-                if done is None:
-                    assert error is not None
-                    each.target.refuse(_not_durable(each.request_id, error))
+            for each in self._all_who_asked(ticket):
+                target, request_id = each.target, each.request_id
+                if error is None:
+                    repeated = each is not ticket
+                    target.answer(request_id, execution.sequence, entry.do.at, events, repeated)
                 else:
-                    sequence, at, events, _ = done
-                    each.target.answer(each.request_id, sequence, at, events, each is not ticket)
-                targets.add(each.target)
+                    target.refuse(_not_durable(request_id, error))
+                targets.add(target)
         for target in targets:
             target.flush()
         if error is not None:
             self._after_error(error)
         else:
             self._after_group()
+
+    def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
+        """A ticket, and those that came with the same key while it was under way."""
+        if ticket.key is not None:
+            name = key_name(ticket.caller.name, ticket.key)
+            del self._in_flight[name]
+            if self._repeated and name in self._repeated:
+                return (ticket, *self._repeated.pop(name))
+        return (ticket,)
 
     def _after_group(self) -> None:
         for tell in self.on_applied:

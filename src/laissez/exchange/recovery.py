@@ -16,7 +16,7 @@ import msgspec
 
 from laissez.exchange.execution import Execution
 from laissez.exchange.journal import NO_LINK, Group, Journal, JournalError, link_of, unpack
-from laissez.exchange.keys import Keys
+from laissez.exchange.keys import Keys, key_name
 from laissez.exchange.records import Entry
 from laissez.exchange.venue import Venue
 
@@ -77,7 +77,7 @@ def _older_keys(journal: Journal, begin: int, kept: int) -> Keys:
         )
         found = [pair for pair, _ in zip(newest_first, range(kept), strict=False)]
         for author, key, sequence in reversed(found):
-            keys.remember(author, key, sequence)
+            keys.remember_place(key_name(author, key), sequence)
     return keys
 
 

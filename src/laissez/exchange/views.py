@@ -21,6 +21,7 @@ from laissez.model import (
     Notice,
     OpenOrder,
     Placed,
+    Rejected,
     Settled,
     Transferred,
 )
@@ -55,6 +56,12 @@ def notices(market: Market, events: Iterable[Event]) -> Notices:
         if view is not None:
             view(market, event, told)
     return told
+
+
+def own_refusal(rejected: Rejected, tenant: str) -> Rejected:
+    """A refusal in the tenant's own words: the order's id as the tenant gave it."""
+    message = rejected.message.replace(f"'{tenant}/", "'")
+    return Rejected(rejected.at, rejected.code, message)
 
 
 def operator_events(events: Iterable[Event]) -> tuple[Notice, ...]:

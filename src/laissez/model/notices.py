@@ -64,6 +64,13 @@ class Handover(Message, frozen=True):
     attributes: dict[str, str]
 
 
+class HandoversMissed(Message, frozen=True):
+    """Handovers after `after` and up to `until` are no longer kept; read the journal for them."""
+
+    after: int
+    until: int
+
+
 OwnEvent = Placed | Amended | Cancelled | Expired | LimitSet | Filled | Lost | Charged | Rejected
 OperatorEvent = (
     ResourceAdded

@@ -42,7 +42,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str | None = None
 
 
-class Answer(Message, frozen=True, gc=True):
+class Answer(Message, frozen=True, omit_defaults=True):
     """A change is durable: what it did, in order. A refusal of the market is the last event.
 
     `repeated` says that this key had been answered before; if its events are no longer kept,
@@ -79,7 +79,7 @@ class Refused(Message, frozen=True):
     retry_after_ms: int | None = None
 
 
-class Happened(Message, frozen=True, gc=True):
+class Happened(Message, frozen=True):
     """What one command meant for you."""
 
     sequence: int

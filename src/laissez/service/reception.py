@@ -1,8 +1,8 @@
 """Where every request arrives, whichever door it came through.
 
-A door (the WebSocket, REST) knows its caller and hands in a `Request` in its name:
-the reception sends it the right way, and the answer comes back to the caller once. Whatever is asked
-counts against the token's allowance.
+A door (the WebSocket, REST) knows its caller and hands in a `Request` in its name: the reception
+sends it the right way, and the answer comes back to the caller once. Whatever is asked counts
+against the token's allowance.
 """
 
 from __future__ import annotations

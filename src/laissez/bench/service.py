@@ -1,0 +1,153 @@
+"""Measure the service: a server and a load, each a process, on this machine's loopback.
+
+Before the load begins, a cluster of 10,240 resources is set up through the same door, and a tenant
+for each connection (at most 200) holds its share of them. Afterwards the journal is read:
+`durable` is true only if every acknowledged command stands in it, under the sequence number that
+was acknowledged, in a file that is synced at every commit.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laissez.bench.load import Plan, Seen
+from laissez.bench.setting import fill, journaled_keys, make_tokens, scopes_of
+
+TENANTS_MAX = 200
+
+Say = Callable[[str], None]
+
+
+class Load(msgspec.Struct, frozen=True):
+    """How much is asked of the service."""
+
+    connections: int = 200
+    requests_per_s: int = 26_000
+    seconds: float = 15.0
+    warm_up_s: float = 3.0
+    seed: int = 1
+
+
+TRADERS = Load()
+TENANTS = Load(connections=1_000, requests_per_s=6_500)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    connections: int
+    requests_per_s: float
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
+    accepted: float
+    durable: bool
+    requests: int
+    unanswered: int
+    server_cpu: float
+    client_cpu: float
+    disk_syncs_per_s: float
+
+
+def measure(load: Load, say: Say, folder: Path | None = None) -> Measured:
+    """Run one load against a fresh service."""
+    with tempfile.TemporaryDirectory(prefix="laissez-bench-", dir=folder) as name:
+        journal = Path(name)
+        tokens = make_tokens(journal, min(load.connections, TENANTS_MAX))
+        server = _start(journal)
+        try:
+            url = _url(server)
+            say(f"filling {url}: 10,240 resources, {len(tokens.tenants)} tenants")
+            fill(url, tokens)
+            say(f"{load.connections} connections, {load.requests_per_s:,} requests/s offered")
+            before = _cpu_s(server.pid)
+            seen = _run_load(load, url, tokens.tenants, journal / "load.json")
+            server_cpu = _cpu_s(server.pid) - before
+        finally:
+            server.terminate()
+            server.wait(60)
+        return _measured(load, seen, journal, server_cpu)
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "laissez.service", str(folder)], stdout=subprocess.PIPE
+    )
+
+
+def _url(server: subprocess.Popen[bytes]) -> str:
+    assert server.stdout is not None
+    line = server.stdout.readline()
+    if not line:
+        raise RuntimeError("the server did not start; its own words are above")
+    started: dict[str, str] = msgspec.json.decode(line)
+    return started["url"]
+
+
+def _run_load(load: Load, url: str, tokens: list[str], report: Path) -> Seen:
+    plan = Plan(
+        url,
+        tokens,
+        load.connections,
+        load.requests_per_s,
+        load.seconds,
+        load.warm_up_s,
+        scopes_of(),
+        load.seed,
+        str(report),
+    )
+    subprocess.run(
+        [sys.executable, "-m", "laissez.bench.load"],
+        input=msgspec.json.encode(plan),
+        check=True,
+    )
+    return msgspec.json.decode(report.read_bytes(), type=Seen)
+
+
+def _measured(load: Load, seen: Seen, folder: Path, server_cpu_s: float) -> Measured:
+    keys, syncs_per_s = journaled_keys(folder)
+    durable = all(
+        keys.get(sequence) == f"{number}-{request}"
+        for number, pairs in seen.acknowledged.items()
+        for request, sequence in pairs
+    )
+    answered = seen.accepted + seen.refused
+    return Measured(
+        connections=load.connections,
+        requests_per_s=round(seen.requests / seen.seconds, 1),
+        p50_ms=seen.p50_ms,
+        p99_ms=seen.p99_ms,
+        p999_ms=seen.p999_ms,
+        max_ms=seen.max_ms,
+        accepted=round(seen.accepted / max(answered, 1), 4),
+        durable=durable and seen.unanswered == 0,
+        requests=seen.requests,
+        unanswered=seen.unanswered,
+        server_cpu=round(server_cpu_s / (load.seconds + load.warm_up_s), 3),
+        client_cpu=seen.client_cpu,
+        disk_syncs_per_s=syncs_per_s,
+    )
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor time that a process has used; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def both(say: Say, *, seconds: float, seed: int) -> dict[str, Any]:
+    """The two loads of interest: few busy traders, and many tenants at their own pace."""
+    replace = msgspec.structs.replace
+    traders = measure(replace(TRADERS, seconds=seconds, seed=seed), say)
+    tenants = measure(replace(TENANTS, seconds=seconds, seed=seed), say)
+    return {**msgspec.structs.asdict(traders), "many_connections": tenants}

@@ -1,0 +1,207 @@
+"""The service as a process: one journal, one exchange, one port.
+
+`serve` opens the journal, recovers the exchange, listens, and on a signal stops in the opposite
+order: no new requests, answers to those under way, a last snapshot, the journal's lock released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import uvicorn
+from picows import WSCloseCode
+
+from laissez.exchange.journal import Journal
+from laissez.exchange.office import Office
+from laissez.exchange.pipeline import Exchange, Settings
+from laissez.exchange.recovery import Progress, no_progress
+from laissez.model import ServiceCode
+from laissez.service.doorway import Doorman
+from laissez.service.reception import Reception
+from laissez.service.rest import build_app
+from laissez.service.webhooks import Webhooks
+
+DEFAULT_PORT = 7070
+SAMPLE_EVERY_S = 1.0
+BACKLOG = 2_048
+# Two threads share the interpreter: the one that trades and the one that writes. The writer needs
+# it for microseconds at a time, and a group waits while the writer waits for its turn.
+SWITCH_INTERVAL_S = 0.0001
+COLLECTOR_THRESHOLDS = (10_000, 5, 100_000)
+
+
+class ServerSettings(msgspec.Struct, frozen=True):
+    """Where and how to serve; loopback unless told otherwise."""
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    behind_proxy: bool = False
+    exchange: Settings = Settings()
+
+
+class BadSettings(ValueError):
+    """Settings that would not be safe or can't work; the sentence says what to change."""
+
+
+class Running(msgspec.Struct):
+    """A service that listens."""
+
+    url: str
+    exchange: Exchange
+    office: Office
+    failure: str | None = None
+
+
+def check_settings(settings: ServerSettings) -> None:
+    if (settings.tls_certificate is None) != (settings.tls_key is None):
+        raise BadSettings("TLS needs both a certificate and a key; give both or neither")
+    encrypted = settings.tls_certificate is not None or settings.behind_proxy
+    if not encrypted and not _is_loopback(settings.host):
+        raise BadSettings(
+            f"on {settings.host} without TLS, tokens would cross the network in the clear; give a "
+            "certificate and a key, or say that a proxy in front does TLS"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@asynccontextmanager
+async def serving(
+    settings: ServerSettings,
+    *,
+    progress: Progress = no_progress,
+    stop: asyncio.Event | None = None,
+) -> AsyncIterator[Running]:
+    """Run the service inside this event loop, for as long as the block lasts."""
+    check_settings(settings)
+    listener = _listen(settings)
+    try:
+        journal = Journal(settings.folder)
+    except BaseException:
+        listener.close()
+        raise
+    exchange = Exchange(journal, settings.exchange, progress=progress)
+    office = Office(exchange)
+    doorman = Doorman(Reception(exchange, office))
+    webhooks = Webhooks(exchange, office)
+    server = _server(settings, doorman)
+    http = asyncio.create_task(server.serve(sockets=[listener]))
+    sampling = asyncio.create_task(_sample(doorman))
+    running = Running(_url(settings, listener), exchange, office)
+
+    def fail(message: str) -> None:
+        running.failure = message
+        if stop is not None:
+            stop.set()
+
+    exchange.on_failure = fail
+    try:
+        while not server.started and not http.done():
+            await asyncio.sleep(0.005)
+        yield running
+    finally:
+        sampling.cancel()
+        await webhooks.close()
+        await exchange.close()
+        for trader in tuple(doorman.traders):
+            trader.close(WSCloseCode.GOING_AWAY, ServiceCode.STOPPING)
+        server.should_exit = True
+        await http
+        listener.close()
+
+
+async def serve_until_stopped(
+    settings: ServerSettings,
+    ready: Callable[[Running], None],
+    *,
+    stop: asyncio.Event,
+    progress: Progress = no_progress,
+) -> str | None:
+    """Serve until `stop` is set; the reason if it was the journal that failed."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    async with serving(settings, progress=progress, stop=stop) as running:
+        _spare_the_collector()
+        ready(running)
+        await stop.wait()
+        return running.failure
+
+
+def _spare_the_collector() -> None:
+    """The market makes no garbage that only the collector finds, and is large: searching it for
+    some would stop all trading, often and in vain. What other parts leave is found all the same."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+
+
+def _listen(settings: ServerSettings) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise BadSettings(
+            f"can't listen on {settings.host} port {settings.port} ({error.strerror}); "
+            "stop what uses it or choose another port"
+        ) from None
+
+
+def _url(settings: ServerSettings, listener: socket.socket) -> str:
+    scheme = "http" if settings.tls_certificate is None else "https"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{scheme}://{host}:{listener.getsockname()[1]}"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: whoever runs the service stops it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _server(settings: ServerSettings, doorman: Doorman) -> _Server:
+    def text(path: Path | None) -> str | None:
+        return None if path is None else str(path)
+
+    return _Server(
+        uvicorn.Config(
+            build_app(doorman.reception),
+            http="httptools",
+            ws=doorman.doorway,  # type: ignore[arg-type]
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=settings.behind_proxy,
+            backlog=BACKLOG,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=5,
+            ssl_certfile=text(settings.tls_certificate),
+            ssl_keyfile=text(settings.tls_key),
+        )
+    )
+
+
+async def _sample(doorman: Doorman) -> None:
+    while True:
+        await asyncio.sleep(SAMPLE_EVERY_S)
+        doorman.sample()

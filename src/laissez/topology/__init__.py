@@ -1,0 +1,35 @@
+"""What a cluster looks like: from a file that an operator writes to resources, and back.
+
+`read_cluster` reads the YAML description of a cluster, or says all that is wrong with it at once;
+`difference` plans how to get from the resources of a market to those of a file; `describe` folds
+paths back into ranges, for people to read. This room may import `model`, and PyYAML. It never opens
+a file, never speaks to a market and never carries out what it plans.
+"""
+
+from laissez.topology.cluster import Cluster, Floor, Guard, Resource, Tree
+from laissez.topology.folding import Fold, describe, fold
+from laissez.topology.plan import Change, GuardChange, Plan, difference
+from laissez.topology.problems import Problem, TopologyError
+from laissez.topology.ranges import expand
+from laissez.topology.reading import RESOURCES_MAX, VERSION, read_cluster
+
+__all__ = [
+    "RESOURCES_MAX",
+    "VERSION",
+    "Change",
+    "Cluster",
+    "Floor",
+    "Fold",
+    "Guard",
+    "GuardChange",
+    "Plan",
+    "Problem",
+    "Resource",
+    "TopologyError",
+    "Tree",
+    "describe",
+    "difference",
+    "expand",
+    "fold",
+    "read_cluster",
+]

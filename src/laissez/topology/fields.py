@@ -1,0 +1,116 @@
+"""What a YAML node holds: keys that are known, lists, texts. Anything else is a problem.
+
+Each function returns what it read, or None (or less) after it has noted a problem; so whoever
+reads may go on with the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import yaml
+
+from laissez.topology.problems import Problems, shown
+
+_NULL = "tag:yaml.org,2002:null"
+
+
+class Field(NamedTuple):
+    """A key of a mapping, and where it and its value are written."""
+
+    name: str
+    key: yaml.Node
+    value: yaml.Node
+
+
+def mapping(
+    node: yaml.Node, what: str, example: str, problems: Problems
+) -> dict[str, Field] | None:
+    """The fields of a mapping, each key once."""
+    if not isinstance(node, yaml.MappingNode):
+        problems.add(node.start_mark, f"{what} has to be keys with values; write {example}")
+        return None
+    fields: dict[str, Field] = {}
+    for key, value in node.value:
+        if not isinstance(key, yaml.ScalarNode) or is_empty(key):
+            problems.add(key.start_mark, f"a key in {what} is not a text; write {example}")
+        elif key.value in fields:
+            first = fields[key.value].key.start_mark.line + 1
+            problems.add(
+                key.start_mark,
+                f"{shown(key.value)} is written twice, first in line {first}; keep one of them",
+            )
+        else:
+            fields[key.value] = Field(key.value, key, value)
+    return fields
+
+
+def refuse_unknown(
+    fields: dict[str, Field],
+    known: Sequence[str],
+    what: str,
+    problems: Problems,
+    hints: dict[str, str] | None = None,
+) -> None:
+    """Note each key that is not one of those known, with the one that may be meant."""
+    for field in fields.values():
+        if field.name in known:
+            continue
+        if hints and field.name in hints:
+            problems.add(field.key.start_mark, hints[field.name])
+            continue
+        close = get_close_matches(field.name, known, n=1)
+        advice = f"did you mean {close[0]!r}?" if close else f"it can have: {', '.join(known)}"
+        problems.add(field.key.start_mark, f"{what} has no key {shown(field.name)}; {advice}")
+
+
+def is_empty(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
+
+
+def scalar(node: yaml.Node, what: str, example: str, problems: Problems) -> str | None:
+    """The text of a value."""
+    if isinstance(node, yaml.ScalarNode) and not is_empty(node):
+        return str(node.value)
+    if is_empty(node):
+        problems.add(node.start_mark, f"{what} has no value; write {example}")
+    elif isinstance(node, yaml.CollectionNode) and node.flow_style:
+        kind = "a mapping" if isinstance(node, yaml.MappingNode) else "a list"
+        problems.add(
+            node.start_mark,
+            f"{what} has to be one text, but YAML takes a bare bracket for {kind}; "
+            f"put quotes around it, or write {example}",
+        )
+    else:
+        problems.add(node.start_mark, f"{what} has to be one text; write {example}")
+    return None
+
+
+def sequence(
+    node: yaml.Node, what: str, example: str, problems: Problems
+) -> list[yaml.Node] | None:
+    """The items of a list."""
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    problems.add(node.start_mark, f"{what} has to be a list; write {example}")
+    return None
+
+
+def amount(
+    field: Field | None,
+    read: Callable[[str], int],
+    example: str,
+    problems: Problems,
+    what: str = "",
+) -> int | None:
+    """An amount that a reader of `amounts` understands, if the field is there at all."""
+    if field is None:
+        return None
+    text = scalar(field.value, field.name, f"{field.name}: {example}", problems)
+    if text is None:
+        return None
+    try:
+        return read(text)
+    except ValueError as error:
+        problems.add(field.value.start_mark, f"{what or field.name} {shown(text)} {error}")
+        return None

@@ -1,0 +1,100 @@
+"""The real service, inside the test's process: on a port of its own, in a thread of its own."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from laissez.exchange.access import Token, new_token
+from laissez.exchange.journal import Journal
+from laissez.exchange.pipeline import Settings
+from laissez.model import Role
+from laissez.service.server import Running, ServerSettings, serving
+
+
+class Served(msgspec.Struct):
+    """A service that listens, and the secrets of the tokens that were asked for."""
+
+    url: str
+    running: Running
+    secrets: dict[str, str]
+    loop: asyncio.AbstractEventLoop
+
+    def call(self, question):  # type: ignore[no-untyped-def]
+        """Ask something of the exchange in its own thread."""
+
+        async def ask():  # type: ignore[no-untyped-def]
+            return question(self.running.exchange)
+
+        return asyncio.run_coroutine_threadsafe(ask(), self.loop).result(10)
+
+
+def make_tokens(folder: Path, *names: str) -> dict[str, str]:
+    """Tokens for tenants by name; "operator" and "viewer" are roles. Before the service starts."""
+    journal = Journal(folder)
+    secrets = {}
+    for name in names:
+        role: Role = "operator" if name == "operator" else "tenant"
+        if name == "viewer":
+            role = "viewer"
+        tenant = name if role == "tenant" else None
+        secret, token = new_token(role, tenant, at=0)
+        journal.save_token(token)
+        secrets[name] = secret
+    journal.close()
+    return secrets
+
+
+@contextlib.contextmanager
+def served(
+    folder: Path, *names: str, settings: Settings | None = None, port: int = 0
+) -> Iterator[Served]:
+    """Serve a journal's folder as long as the block lasts."""
+    secrets = make_tokens(folder, *names)
+    ready: list[Served] = []
+    failures: list[BaseException] = []
+    started, stop = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        server_settings = ServerSettings(folder, port=port, exchange=settings or Settings())
+        async with serving(server_settings) as running:
+            ready.append(Served(running.url, running, secrets, asyncio.get_running_loop()))
+            started.set()
+            while not stop.is_set():
+                await asyncio.sleep(0.01)
+
+    def run() -> None:
+        try:
+            uvloop.run(serve())
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    started.wait(30)
+    try:
+        if not ready:
+            raise failures[0]
+        yield ready[0]
+    finally:
+        stop.set()
+        thread.join(30)
+    if failures:
+        raise failures[0]
+
+
+def token_of(folder: Path, secret: str) -> Token:
+    """What the journal keeps of a secret."""
+    from laissez.exchange.access import hashed  # noqa: PLC0415
+
+    journal = Journal(folder, read_only=True)
+    try:
+        return next(token for token in journal.tokens() if token.hash == hashed(secret))
+    finally:
+        journal.close()
