@@ -11,10 +11,13 @@ PIP_TOOLS := pip-tools==7.6.2
 LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench fuzz lock clean
+.PHONY: help up demo test check bench torture fuzz lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+up: .venv/.ready ## start the service with a sample cluster and tenants that trade
+	@$(BIN)/laissez up --sample laissez-sample
 
 demo: .venv/.ready ## watch a minute of the market
 	@$(BIN)/python -m laissez.demo
@@ -33,8 +36,12 @@ check: .venv/.ready ## lint, format, types, imports, docs
 	@echo "house"
 	@$(BIN)/python -m pytest tests/test_house.py
 
-bench: .venv/.ready ## measure the market
+bench: .venv/.ready ## measure the market, then the service
 	@$(BIN)/python benchmarks/market.py
+	@$(BIN)/laissez bench service
+
+torture: .venv/.ready ## kill the service 50 times under load (KILLS=n, SEED=n)
+	@$(BIN)/python benchmarks/torture.py --kills $(or $(KILLS),50) --seed $(SEED)
 
 fuzz: .venv/.ready ## a long random run of the tests (SEED=n repeats one)
 	@echo "fuzz: $(TESTS), SEED=$(SEED)"

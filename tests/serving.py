@@ -3,17 +3,21 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import uvloop
 
-from laissez.exchange.access import Token, new_token
+from laissez.exchange.access import new_token
 from laissez.exchange.journal import Journal
-from laissez.exchange.pipeline import Settings
+from laissez.exchange.pipeline import Exchange, Settings
 from laissez.model import Role
 from laissez.service.server import Running, ServerSettings, serving
+
+
+T = TypeVar("T")
 
 
 class Served(msgspec.Struct):
@@ -24,10 +28,10 @@ class Served(msgspec.Struct):
     secrets: dict[str, str]
     loop: asyncio.AbstractEventLoop
 
-    def call(self, question):  # type: ignore[no-untyped-def]
+    def call(self, question: Callable[[Exchange], T]) -> T:
         """Ask something of the exchange in its own thread."""
 
-        async def ask():  # type: ignore[no-untyped-def]
+        async def ask() -> T:
             return question(self.running.exchange)
 
         return asyncio.run_coroutine_threadsafe(ask(), self.loop).result(10)
@@ -87,14 +91,3 @@ def served(
         thread.join(30)
     if failures:
         raise failures[0]
-
-
-def token_of(folder: Path, secret: str) -> Token:
-    """What the journal keeps of a secret."""
-    from laissez.exchange.access import hashed  # noqa: PLC0415
-
-    journal = Journal(folder, read_only=True)
-    try:
-        return next(token for token in journal.tokens() if token.hash == hashed(secret))
-    finally:
-        journal.close()

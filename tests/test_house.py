@@ -38,14 +38,36 @@ def room(*may_enter: str, third_party: tuple[str, ...] = ()) -> Room:
 # A room may import itself, the rooms named first, the standard library, and these packages.
 # The door, laissez/__init__.py, is the room "".
 ROOMS = {
-    "": room(),
+    "": room("client"),
     "model": room(third_party=("msgspec",)),
     "market": room("model", third_party=("msgspec",)),
     "demo": room("", "model", "market", third_party=("rich",)),
+    "topology": room("model", third_party=("msgspec", "yaml")),
+    "exchange": room("model", "market", third_party=("msgspec",)),
+    "service": room(
+        "",
+        "model",
+        "exchange",
+        third_party=("httpx", "litestar", "msgspec", "picows", "uvicorn", "uvloop"),
+    ),
+    "client": room("model", third_party=("msgspec", "picows")),
+    "bench": room("model", "exchange", third_party=("msgspec", "picows", "uvloop")),
+    "sample": room("model", "client", "topology", third_party=("msgspec", "rich")),
+    "cli": room(
+        "",
+        "model",
+        "exchange",
+        "service",
+        "client",
+        "topology",
+        "bench",
+        "sample",
+        third_party=("click", "msgspec", "rich", "uvloop"),
+    ),
 }
 
 # Rooms that compute and nothing else: their answers depend on what they are told alone.
-PURE_ROOMS = {"model", "market"}
+PURE_ROOMS = {"model", "market", "topology"}
 # fmt: off
 IMPURE_MODULES = {
     "asyncio", "concurrent", "datetime", "http", "io", "logging", "multiprocessing", "os",

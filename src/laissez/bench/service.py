@@ -145,9 +145,9 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def both(say: Say, *, seconds: float, seed: int) -> dict[str, Any]:
+def both(say: Say, *, seconds: float, seed: int, folder: Path | None = None) -> dict[str, Any]:
     """The two loads of interest: few busy traders, and many tenants at their own pace."""
     replace = msgspec.structs.replace
-    traders = measure(replace(TRADERS, seconds=seconds, seed=seed), say)
-    tenants = measure(replace(TENANTS, seconds=seconds, seed=seed), say)
+    traders = measure(replace(TRADERS, seconds=seconds, seed=seed), say, folder)
+    tenants = measure(replace(TENANTS, seconds=seconds, seed=seed), say, folder)
     return {**msgspec.structs.asdict(traders), "many_connections": tenants}

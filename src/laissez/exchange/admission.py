@@ -13,6 +13,8 @@ from laissez.exchange.access import Principal
 from laissez.market import Market
 from laissez.model import (
     AmendOrder,
+    AskQuote,
+    AskResources,
     CancelOrder,
     ChangeFloor,
     ChangeGuard,
@@ -65,9 +67,9 @@ def check_instruction(
     """May this caller ask for this change, and is it of a size that we take?"""
     role, path, own_check = _RULES[type(do)]
     if caller.role != role:
-        return _forbidden(request_id, f"{type(do).__name__} needs a token of a {role}")
-    if key is not None and not 0 < len(key) <= KEY_MAX:
-        return _bad(request_id, f"a key has 1 to {KEY_MAX} characters")
+        return _forbidden(request_id, f"{type(do).__name__} needs {_ARTICLE[role]} {role}'s token")
+    if key is not None and (refused := check_key(request_id, key)):
+        return refused
     if path is not None and len(getattr(do, path)) > PATH_MAX:
         return _bad(request_id, f"a path has at most {PATH_MAX} characters")
     return None if own_check is None else own_check(caller, market, request_id, do)
@@ -114,6 +116,8 @@ def _check_attributes(
 
 Check = Callable[[Principal, Market, int, Any], Refused | None]
 
+_ARTICLE = {"operator": "an", "tenant": "a", "viewer": "a"}
+
 # Who may give an instruction, which of its fields is a path, and what else is looked at.
 _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
     PlaceOrder: ("tenant", "scope", _check_place),
@@ -132,8 +136,22 @@ _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
 
 
 def check_question(request_id: int, do: Question | Subscribe) -> Refused | None:
-    if isinstance(do, Subscribe) and len(do.quotes) > QUOTES_MAX:
+    """Is a question of a size that we take?"""
+    scopes: tuple[str | None, ...] = ()
+    if isinstance(do, Subscribe):
+        scopes = do.quotes
+    elif isinstance(do, AskQuote | AskResources):
+        scopes = (do.scope,)
+    if len(scopes) > QUOTES_MAX:
         return _bad(request_id, f"subscribe to at most {QUOTES_MAX} quotes")
+    if any(scope is not None and len(scope) > PATH_MAX for scope in scopes):
+        return _bad(request_id, f"a path has at most {PATH_MAX} characters")
+    return None
+
+
+def check_key(request_id: int, key: str | None) -> Refused | None:
+    if key is not None and not 0 < len(key) <= KEY_MAX:
+        return _bad(request_id, f"a key has 1 to {KEY_MAX} characters")
     return None
 
 

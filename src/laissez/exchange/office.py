@@ -7,6 +7,7 @@ and is refused with the id of what there is.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -38,6 +39,7 @@ from laissez.model import (
 
 US_PER_S = 1_000_000
 NOTE_MAX = 200
+LIFETIME_S_MAX = 100 * 365 * 86_400
 URL_MAX = 2_048
 WEBHOOKS_MAX = 16
 TOKENS_MAX = 100_000
@@ -57,6 +59,7 @@ class Office:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._journal = exchange.journal
+        self._one_at_a_time = asyncio.Lock()
         self.webhooks: dict[str, Webhook] = {}
         self.delivered: dict[str, int] = {}
         self.on_webhooks_changed: Callable[[], None] = lambda: None
@@ -72,6 +75,15 @@ class Office:
         if caller.role != "operator":
             message = f"{type(do).__name__} needs an operator's token"
             return Refused(request_id, ServiceCode.FORBIDDEN, message)
+        if self._exchange.closed is not None:
+            message = "the service is stopping; retry with the same key when it is back"
+            return Refused(request_id, ServiceCode.STOPPING, message, 1_000)
+        async with self._one_at_a_time:
+            return await self._handle(caller, request_id, do, key)
+
+    async def _handle(
+        self, caller: Principal, request_id: int, do: Administration, key: str | None
+    ) -> Administered | Refused:
         try:
             if isinstance(do, CreateToken):
                 return await self._create_token(caller, request_id, do, key)
@@ -100,6 +112,8 @@ class Office:
             return _bad(request_id, f"a note has at most {NOTE_MAX} characters")
         if len(tokens) >= TOKENS_MAX:
             return _bad(request_id, f"there are {TOKENS_MAX} tokens already")
+        if do.lifetime_s is not None and do.lifetime_s > LIFETIME_S_MAX:
+            return _bad(request_id, "a token lives for at most 100 years; leave it out for ever")
         lifetime_us = None if do.lifetime_s is None else do.lifetime_s * US_PER_S
         try:
             secret, token = new_token(

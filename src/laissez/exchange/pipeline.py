@@ -114,7 +114,8 @@ class Exchange:
         self._writing = 0
         self._in_flight: dict[str, Ticket] = {}
         self._repeated: dict[str, list[Ticket]] = {}
-        self._closed: ServiceCode | None = None
+        self.closed: ServiceCode | None = None
+        self._is_let_go = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer: asyncio.TimerHandle | None = None
@@ -148,9 +149,9 @@ class Exchange:
             self._enqueue(ticket)
 
     def _check_room(self, request_id: int) -> Refused | None:
-        if self._closed is not None:
+        if self.closed is not None:
             message = "the service is stopping; retry with the same key when it is back"
-            return Refused(request_id, self._closed, message, 1_000)
+            return Refused(request_id, self.closed, message, 1_000)
         if len(self._waiting) + self._writing >= self.settings.queue_max:
             message = "too many requests are waiting; retry with the same key"
             return Refused(request_id, ServiceCode.BUSY, message, 100)
@@ -260,7 +261,7 @@ class Exchange:
 
     def _after_error(self, error: BaseException) -> None:
         if not isinstance(error, NotDurable):
-            self._closed = ServiceCode.NOT_DURABLE
+            self.closed = ServiceCode.NOT_DURABLE
             self.on_failure(f"the journal failed: {error}")
         elif self._timer is None:
             self._timer = self._loop.call_later(RETRY_S, self._fall_due)
@@ -276,7 +277,7 @@ class Exchange:
             self._timer.cancel()
             self._timer = None
         due = self.market.next_timer()
-        if due is not None and self._closed is None:
+        if due is not None and self.closed is None:
             wait_us = max(due - self.clock.now(), 0)
             self._timer = self._loop.call_later(wait_us / US_PER_S, self._fall_due)
 
@@ -314,15 +315,18 @@ class Exchange:
 
     async def close(self) -> None:
         """Answer what is under way, take a last snapshot, and let go of the journal."""
-        if self._closed is None:
-            self._closed = ServiceCode.STOPPING
+        if self._is_let_go:
+            return
+        self._is_let_go = True
+        if self.closed is None:
+            self.closed = ServiceCode.STOPPING
         self._settle_timer.cancel()
         await self._idle.wait()
         if self._timer is not None:
             self._timer.cancel()
         if self._snapshot_task is not None:
             await self._snapshot_task
-        if self._closed is ServiceCode.STOPPING and self.execution.sequence > self._snapshot_at:
+        if self.closed is ServiceCode.STOPPING and self.execution.sequence > self._snapshot_at:
             snapshot = take(self.execution.venue, self.execution.sequence)
             with contextlib.suppress(NotDurable, JournalFailed):
                 await self.write(lambda: self.journal.save_snapshot(snapshot))

@@ -111,15 +111,25 @@ class Desk:
         tenants = self._tenants_meant(asker, question.tenant)
         return HoldingList(
             self.instant(),
-            tuple(self._holding(path) for name in tenants for path in self._market.holdings(name)),
+            tuple(
+                self._holding(name, path)
+                for name in tenants
+                for path in self._market.holdings(name)
+            ),
         )
 
-    def _holding(self, path: str) -> Holding:
+    def _holding(self, tenant: str, path: str) -> Holding:
         market = self._market
         since, limit = market.since(path), market.limit(path)
         assert since is not None and limit is not None
         return Holding(
-            path, since, market.rate(path), limit, market.safe_until(path), market.attributes(path)
+            path,
+            since,
+            market.rate(path),
+            limit,
+            market.safe_until(path),
+            market.attributes(path),
+            tenant,
         )
 
     def _bill(self, asker: Principal, question: AskBill) -> Told:

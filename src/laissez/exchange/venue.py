@@ -2,13 +2,14 @@
 
 `apply` is deterministic: two venues fed the same records are the same venue, and have the same
 digest. A cordon is made of market commands, derived here and never journaled themselves: what is
-idle under a cordoned scope is withdrawn and kept aside, what falls idle later follows, and a
-holder that gives its resource back gives it to the operator, not to the next order. While a
-resource under a cordon is held it is traded as ever: price alone never takes it out.
+idle under a cordoned scope is withdrawn and kept aside, what falls idle or is withdrawn later
+follows, and a holder that gives its resource back gives it to the operator, not to the next order.
+While a resource under a cordon is held it is traded as ever: price alone never takes it out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
 
 import msgspec
@@ -19,10 +20,12 @@ from laissez.model import (
     AddResource,
     Advance,
     Code,
+    Command,
     Event,
     Rejected,
     Relinquish,
     ServiceCode,
+    SetFloor,
     Transferred,
     Withdraw,
 )
@@ -44,36 +47,52 @@ class Venue:
 
     def apply(self, record: Record) -> tuple[Event, ...]:
         """Execute one record; everything that happened, in order."""
-        if isinstance(record, Cordon):
-            return self._cordon(record)
-        if isinstance(record, Uncordon):
-            return self._uncordon(record)
-        if not self.cordons:
+        if not self.cordons and not isinstance(record, Cordon | Uncordon):
             return self.market.apply(record)
-        return self._apply_beside_cordons(record)
+        events = self._pass_time(record.at)
+        if events and isinstance(events[-1], Rejected):
+            return events
+        if isinstance(record, Cordon):
+            return events + self._cordon(record)
+        if isinstance(record, Uncordon):
+            return events + self._uncordon(record)
+        return events + self._apply_beside_cordons(record)
 
-    def _apply_beside_cordons(self, record: Record) -> tuple[Event, ...]:
-        assert not isinstance(record, Cordon | Uncordon)
+    def _pass_time(self, at: int) -> tuple[Event, ...]:
+        """Let time pass from one instant at which something falls due to the next.
+
+        What falls idle under a cordon leaves at that instant: a floor that falls further at a
+        later one must not find it.
+        """
+        events: tuple[Event, ...] = ()
+        if self.cordons:
+            while (due := self.market.next_timer()) is not None and due <= at:
+                events += self._followed(due, self.market.apply(Advance(due)))
+        return events + self.market.apply(Advance(at))
+
+    def _apply_beside_cordons(self, record: Command) -> tuple[Event, ...]:
         if isinstance(record, AddResource) and (scope := self._cordon_over(record.resource)):
-            return (
-                *self.market.apply(Advance(record.at)),
-                Rejected(
-                    record.at,
-                    ServiceCode.CORDONED,
-                    f"{scope!r} is cordoned; uncordon it before adding {record.resource!r}",
-                ),
+            message = f"{scope!r} is cordoned; uncordon it before adding {record.resource!r}"
+            return (Rejected(record.at, ServiceCode.CORDONED, message),)
+        if isinstance(record, SetFloor) and (above := self._kept_aside_above(record.scope)):
+            message = (
+                f"{above!r} is a resource that a cordon keeps out, nothing can be below it; "
+                "choose another path"
             )
-        if isinstance(record, Relinquish) and self._cordon_over(record.resource):
-            events = self.market.apply(Advance(record.at))
-            if record.resource in self.market.holdings(record.tenant):
-                events += self._take_out(record.at, record.resource)
-            else:
-                events += self.market.apply(record)
-        else:
-            events = self.market.apply(record)
+            return (Rejected(record.at, Code.PATH_UNDER_A_RESOURCE, message),)
+        if (
+            isinstance(record, Relinquish)
+            and record.resource in self.market.holdings(record.tenant)
+            and self._cordon_over(record.resource)
+        ):
+            return self._take_out(record.at, record.resource)
+        return self._followed(record.at, self.market.apply(record))
+
+    def _followed(self, at: int, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        """What happened, and that whatever fell idle under a cordon by it left the market."""
         for event in events:
             if isinstance(event, Transferred) and event.new is None and event.reason != "withdrawn":
-                events += self._take_out_if_idle(record.at, event.resource)
+                events += self._take_out_if_idle(at, event.resource)
         return events
 
     def _take_out_if_idle(self, at: int, resource: str) -> tuple[Event, ...]:
@@ -90,48 +109,54 @@ class Venue:
 
     def _cordon_over(self, resource: str) -> str | None:
         """The finest cordoned scope that covers a resource."""
-        path = resource
-        while path:
-            if path in self.cordons:
+        return next((path for path in _upwards(resource) if path in self.cordons), None)
+
+    def _kept_aside_above(self, scope: str) -> str | None:
+        """The resource that is kept aside and has this scope below it, if any."""
+        for path in _upwards(scope.rpartition("/")[0]):
+            if any(path in kept_aside for kept_aside in self.cordons.values()):
                 return path
-            path = path.rpartition("/")[0]
         return None
 
+    def _is_kept_aside_under(self, scope: str) -> bool:
+        return any(
+            f"{resource}/".startswith(f"{scope}/")
+            for kept_aside in self.cordons.values()
+            for resource in kept_aside
+        )
+
     def _cordon(self, record: Cordon) -> tuple[Event, ...]:
-        events = self.market.apply(Advance(record.at))
-        if events and isinstance(events[-1], Rejected):
-            return events
-        present = self.market.resources(record.scope)
-        if not present and record.scope not in self.cordons:
-            message = f"there is no resource under {record.scope!r}; give a scope that has some"
-            return (*events, Rejected(record.at, Code.UNKNOWN_SCOPE, message))
-        self.cordons.setdefault(record.scope, {})
+        scope = record.scope
+        present = self.market.resources(scope)
+        if not present and scope not in self.cordons and not self._is_kept_aside_under(scope):
+            message = f"there is no resource under {scope!r}; give a scope that has some"
+            return (Rejected(record.at, Code.UNKNOWN_SCOPE, message),)
+        self.cordons.setdefault(scope, {})
+        events: list[Event] = []
         for resource in present:
             if self.market.owner(resource) is None:
                 events += self._take_out(record.at, resource)
-        return events
+        return tuple(events)
 
     def _uncordon(self, record: Uncordon) -> tuple[Event, ...]:
-        events = self.market.apply(Advance(record.at))
-        if events and isinstance(events[-1], Rejected):
-            return events
         if record.scope not in self.cordons:
             message = f"{record.scope!r} is not cordoned; see the list of cordons"
-            return (*events, Rejected(record.at, Code.UNKNOWN_SCOPE, message))
+            return (Rejected(record.at, Code.UNKNOWN_SCOPE, message),)
         kept_aside = self.cordons.pop(record.scope)
+        events: list[Event] = []
         for resource, attributes in kept_aside.items():
             above = self._cordon_over(resource)
             if above is None:
                 events += self.market.apply(AddResource(record.at, resource, attributes))
             else:
                 self.cordons[above][resource] = attributes
-        return events
+        return tuple(events)
 
     # The whole state --------------------------------------------------------------------------
 
     def digest(self) -> str:
         """One hash of the whole state."""
-        cordons = msgspec.json.encode(self.cordons, order="sorted")
+        cordons = msgspec.json.encode(self.cordons)
         return blake2b(self.market.digest().encode() + cordons, digest_size=32).hexdigest()
 
     def snapshot(self) -> bytes:
@@ -144,3 +169,10 @@ class Venue:
         venue.market = Market.restore(bytes(snapshot.market))
         venue.cordons = snapshot.cordons
         return venue
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path and those above it, from the finest."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]

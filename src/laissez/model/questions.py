@@ -83,6 +83,7 @@ class Holding(Message, frozen=True):
     limit: int
     safe_until: int | None
     attributes: dict[str, str]
+    tenant: str
 
 
 class HoldingList(Message, frozen=True):

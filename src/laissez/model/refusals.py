@@ -65,3 +65,4 @@ class ServiceCode(StrEnum):
     STOPPING = "stopping"
     TOO_SLOW = "too_slow"
     CORDONED = "cordoned"
+    INTERNAL_ERROR = "internal_error"

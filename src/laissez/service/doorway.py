@@ -16,6 +16,7 @@ import msgspec
 from picows import WSAutoPingStrategy, WSCloseCode, WSUpgradeRequest, WSUpgradeResponse
 from picows.common import WSUpgradeResponseWithListener
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from laissez.exchange.access import Principal
 from laissez.model import ServiceCode
@@ -27,9 +28,11 @@ HANDSHAKE_S = 5
 PING_AFTER_S = 20
 BEARER = "bearer "
 
-# picows writes whole requests, tokens included, into its log when it is asked for details.
-_quiet_log = logging.getLogger("laissez.socket")
-_quiet_log.setLevel(logging.WARNING)
+
+# picows writes whole requests, tokens included, into its log when it is asked for details. This
+# log is not in the list of all logs, so that nobody asks.
+_quiet_log = logging.Logger("laissez.socket", logging.WARNING)
+_quiet_log.parent = logging.getLogger("laissez")
 
 
 class Doorman:
@@ -41,6 +44,12 @@ class Doorman:
         reception.exchange.access.on_death = self.turn_out
 
     def admit(self, request: WSUpgradeRequest) -> Trader | WSUpgradeResponseWithListener:
+        if self.reception.exchange.closed is not None:
+            return _problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                ServiceCode.STOPPING,
+                "the service is stopping; come back in a moment",
+            )
         if request.path.split(b"?")[0] != PATH:
             return _problem(
                 HTTPStatus.NOT_FOUND, ServiceCode.NOT_FOUND, f"traders meet at {PATH.decode()}"
@@ -63,7 +72,13 @@ class Doorman:
     def _who(self, header: str | None) -> Principal | None:
         if header is None or not header.lower().startswith(BEARER):
             return None
-        return self.reception.exchange.authenticate(header[len(BEARER) :].strip())
+        secret = header[len(BEARER) :].strip()
+        return self.reception.exchange.authenticate(secret) if secret.isascii() else None
+
+    def turn_all_out(self) -> None:
+        """The service stops."""
+        for trader in tuple(self.traders):
+            trader.close(WSCloseCode.GOING_AWAY, ServiceCode.STOPPING)
 
     def turn_out(self, principal: Principal) -> None:
         """A token is dead: so are its connections."""
@@ -82,6 +97,19 @@ class Doorman:
     def doorway(self, config: Any, server_state: Any, app_state: Any) -> asyncio.Protocol:
         """What uvicorn calls for a connection that wants to be a WebSocket."""
         return Doorway(self)
+
+
+class ImpatientHttp(H11Protocol):
+    """uvicorn's HTTP, which bounds the size of headers; it does not wait for them for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(HANDSHAKE_S, self._hang_up_if_silent)
+
+    def _hang_up_if_silent(self) -> None:
+        no_request_yet = getattr(self, "scope", None) is None
+        if no_request_yet and not self.transport.is_closing():
+            self.transport.close()
 
 
 class Doorway(asyncio.Protocol):

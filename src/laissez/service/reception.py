@@ -8,10 +8,11 @@ against the token's allowance.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Protocol, get_args
 
 from laissez.exchange.access import Principal
-from laissez.exchange.admission import check_allowance
+from laissez.exchange.admission import check_allowance, check_key, check_question
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange, Target, Ticket
 from laissez.exchange.questions import Forbidden
@@ -22,9 +23,12 @@ from laissez.model import (
     Question,
     Refused,
     Request,
+    ServiceCode,
     Subscribe,
     Told,
 )
+
+_log = logging.getLogger("laissez.reception")
 
 _INSTRUCTIONS = frozenset(get_args(Instruction))
 _QUESTIONS = frozenset(get_args(Question))
@@ -69,6 +73,10 @@ class Reception:
             task.add_done_callback(self._tasks.discard)
 
     def _answer(self, caller: Caller, request: Request) -> None:
+        refused = check_question(request.id, request.do)  # type: ignore[arg-type]
+        if refused is not None:
+            caller.refuse(refused)
+            return
         try:
             told = self.exchange.desk.answer(caller.principal, request.do)  # type: ignore[arg-type]
         except Forbidden as forbidden:
@@ -78,12 +86,19 @@ class Reception:
 
     async def _administer(self, caller: Caller, request: Request) -> None:
         assert type(request.do) in _ADMINISTRATION
-        outcome = await self.office.handle(
-            caller.principal,
-            request.id,
-            request.do,  # type: ignore[arg-type]
-            request.key,
-        )
+        outcome: Administered | Refused | None = check_key(request.id, request.key)
+        if outcome is None:
+            try:
+                outcome = await self.office.handle(
+                    caller.principal,
+                    request.id,
+                    request.do,  # type: ignore[arg-type]
+                    request.key,
+                )
+            except Exception as error:
+                _log.error("%s while administering", type(error).__name__)
+                message = "this is our fault and is in the log; look before you try again"
+                outcome = Refused(request.id, ServiceCode.INTERNAL_ERROR, message)
         if isinstance(outcome, Refused):
             caller.refuse(outcome)
         else:

@@ -18,14 +18,12 @@ from pathlib import Path
 
 import msgspec
 import uvicorn
-from picows import WSCloseCode
 
 from laissez.exchange.journal import Journal
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.recovery import Progress, no_progress
-from laissez.model import ServiceCode
-from laissez.service.doorway import Doorman
+from laissez.service.doorway import Doorman, ImpatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
 from laissez.service.webhooks import Webhooks
@@ -122,10 +120,10 @@ async def serving(
         sampling.cancel()
         await webhooks.close()
         await exchange.close()
-        for trader in tuple(doorman.traders):
-            trader.close(WSCloseCode.GOING_AWAY, ServiceCode.STOPPING)
+        doorman.turn_all_out()
         server.should_exit = True
         await http
+        doorman.turn_all_out()
         listener.close()
 
 
@@ -185,7 +183,7 @@ def _server(settings: ServerSettings, doorman: Doorman) -> _Server:
     return _Server(
         uvicorn.Config(
             build_app(doorman.reception),
-            http="httptools",
+            http=ImpatientHttp,
             ws=doorman.doorway,  # type: ignore[arg-type]
             lifespan="off",
             log_config=None,

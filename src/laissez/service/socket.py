@@ -4,8 +4,10 @@ A frame holds one request or an array of them. Answers gather while a group of c
 applied and leave together, in one frame, because a system call costs more than a command does.
 The stream of a subscriber goes the same way.
 
-A connection that reads more slowly than it is written to is told so and cut off as soon as
-`UNREAD_BYTES_MAX` wait for it: nothing here grows without bound. It can come back and resume.
+A connection that reads more slowly than it is written to is told so and cut off when it is
+written to while more than `UNREAD_BYTES_MAX` wait for it: what waits is never more than that and
+one frame. A frame may be longer than that by itself, if it is one long answer. Whoever was cut off
+can come back and resume.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ from laissez.exchange.questions import Forbidden
 from laissez.model import (
     Administered,
     Answer,
+    Happened,
     Notice,
     Quote,
     Quotes,
     Rates,
     Refused,
     Reply,
+    Request,
     Resync,
     ServiceCode,
     Subscribe,
@@ -42,6 +46,13 @@ FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
 UNREAD_BYTES_MAX = 4 << 20
 FAREWELL_S = 5
+REASON_MAX = 300
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+# What picows copies at once when it sends. It queues anything longer behind a header that it does
+# not copy, and writes over that header with the next frame if the socket is full.
+COPIED_BYTES_MAX = 8_192
+HEADER_ROOM = 14
+SILENT_COMMANDS_MAX = 1_000
 
 
 class _OnlyId(msgspec.Struct):
@@ -58,11 +69,15 @@ class Trader(WSListener):
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
         self._out: list[bytes] = []
+        self._replied_bytes = 0
         self._flush_is_due = False
-        self._fragments: list[bytes] = []
+        self._is_behind = False
+        self._fragments: bytearray | None = None
         self._last_sequence = 0
+        self._sent_sequence = 0
         self._listens = False
         self._wants_rates = False
+        self._is_sampled = False
         self._quoted_scopes: tuple[str, ...] = ()
         self._rates_sent: dict[str, int] = {}
         self._quotes_sent: dict[str, Quote | None] = {}
@@ -71,7 +86,7 @@ class Trader(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
-        transport.underlying_transport.set_write_buffer_limits(high=UNREAD_BYTES_MAX)
+        transport.underlying_transport.set_write_buffer_limits(UNREAD_BYTES_MAX, UNREAD_BYTES_MAX)
         self.principal.connections += 1
         self._traders.add(self)
 
@@ -82,72 +97,113 @@ class Trader(WSListener):
         self._leave()
 
     def pause_writing(self) -> None:
-        """Too much waits to be read at the other end."""
-        self._leave()
+        """Too much waits to be read at the other end: the next frame would be too many."""
+        self._is_behind = True
+
+    def resume_writing(self) -> None:
+        self._is_behind = False
+
+    def _cut_off(self) -> None:
         message = "you read too slowly and are cut off; come back and resume after this sequence"
-        self._out = [encode(TooSlow(self._last_sequence, message))]
+        self._out = [encode(TooSlow(self._sent_sequence, message))]
         self.close(WSCloseCode.TRY_AGAIN_LATER, ServiceCode.TOO_SLOW)
 
     def close(self, code: WSCloseCode, reason: str) -> None:
         """Say the last words, and hang up even if nobody reads them."""
         transport = self._transport
         if transport is not None:
+            self._leave()
+            self._is_behind = False
             self.flush()
+            self._transport = None
             transport.send_close(code, reason.encode())
             underlying = transport.underlying_transport
             transport.disconnect()
             self._loop.call_later(FAREWELL_S, underlying.abort)
-            self._transport = None
 
     # What comes in ----------------------------------------------------------------------------
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
         kind = frame.msg_type
-        if kind == WSMsgType.CLOSE:
-            transport.send_close(frame.get_close_code(), frame.get_close_message())
-            transport.disconnect()
-        elif kind == WSMsgType.TEXT and frame.fin:
-            self._read(frame.get_payload_as_bytes())
-        elif kind in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
+        if self._transport is None:  # hung up, but more had arrived
+            return
+        if frame.rsv1 or frame.rsv2 or frame.rsv3:
+            self._close_for_nonsense("no extension was agreed on")
+        elif kind == WSMsgType.CLOSE:
+            self.close(WSCloseCode.OK, "")
+        elif kind == WSMsgType.CONTINUATION:
             self._gather(frame)
+        elif kind not in (WSMsgType.TEXT, WSMsgType.BINARY):
+            return
+        elif self._fragments is not None:
+            self._close_for_nonsense("a message began within another")
         elif kind == WSMsgType.BINARY:
-            self._refuse_frame("send text frames that hold JSON")
+            self._refuse_binary(frame)
+        elif frame.fin:
+            self._read(frame.get_payload_as_bytes())
+        else:
+            self._fragments = bytearray()
+            self._gather(frame)
 
     def _gather(self, frame: WSFrame) -> None:
         """A message in several frames."""
-        self._fragments.append(frame.get_payload_as_bytes())
-        if sum(map(len, self._fragments)) > FRAME_BYTES_MAX:
+        if self._fragments is None:
+            self._close_for_nonsense("a message went on that had not begun")
+            return
+        self._fragments += frame.get_payload_as_bytes()
+        if len(self._fragments) > FRAME_BYTES_MAX:
             self.close(WSCloseCode.MESSAGE_TOO_BIG, ServiceCode.TOO_LARGE)
         elif frame.fin:
-            whole, self._fragments = b"".join(self._fragments), []
+            whole, self._fragments = bytes(self._fragments), None
             self._read(whole)
+
+    def _close_for_nonsense(self, why: str) -> None:
+        self.close(WSCloseCode.PROTOCOL_ERROR, why)
 
     def _read(self, data: bytes) -> None:
         try:
             requests = decode_requests(data)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             self._refuse_unreadable(data, str(error))
             return
-        receive = self._reception.receive
-        if type(requests) is not list:
-            receive(self, requests)  # type: ignore[arg-type]
+        if not isinstance(requests, list):
+            self._reception.receive(self, requests)
         elif len(requests) > REQUESTS_PER_FRAME_MAX:
             self._refuse_frame(f"send at most {REQUESTS_PER_FRAME_MAX} requests in a frame")
         else:
-            for request in requests:
-                receive(self, request)
+            self._receive_all(requests)
         if self._out:
             self.flush()
+
+    def _receive_all(self, requests: list[Request]) -> None:
+        receive = self._reception.receive
+        for request in requests:
+            if self._replied_bytes <= UNREAD_BYTES_MAX:
+                receive(self, request)
+            else:
+                message = "the answers to what came before it in this frame are long; send it again"
+                self.refuse(Refused(request.id, ServiceCode.BUSY, message, 100))
 
     def _refuse_unreadable(self, data: bytes, why: str) -> None:
         """Refuse a whole frame, by the ids in it as far as they can be made out."""
         try:
             found = msgspec.json.decode(data, type=_OnlyId | list[_OnlyId])
-        except msgspec.DecodeError:
+        except UNREADABLE:
             found = _OnlyId()
-        for each in found if isinstance(found, list) else [found]:
-            self.refuse(Refused(each.id, ServiceCode.BAD_REQUEST, f"{why}; nothing was done"))
+        requests = found if isinstance(found, list) else [found]
+        if not 0 < len(requests) <= REQUESTS_PER_FRAME_MAX:
+            requests = [_OnlyId()]
+        message = f"{why[:REASON_MAX]}; nothing was done"
+        for each in requests:
+            self.refuse(Refused(each.id, ServiceCode.BAD_REQUEST, message))
         self.flush()
+
+    def _refuse_binary(self, frame: WSFrame) -> None:
+        message = "send text frames that hold JSON"
+        if frame.fin:
+            self._refuse_frame(message)
+        else:
+            self.close(WSCloseCode.UNSUPPORTED_DATA, message)
 
     def _refuse_frame(self, message: str) -> None:
         self.refuse(Refused(None, ServiceCode.BAD_REQUEST, message))
@@ -171,7 +227,9 @@ class Trader(WSListener):
         self._out.append(encode(refused))
 
     def reply(self, request_id: int, told: Told | Administered) -> None:
-        self._out.append(encode(Reply(request_id, told)))
+        message = encode(Reply(request_id, told))
+        self._replied_bytes += len(message)
+        self._out.append(message)
 
     def push(self, sequence: int, message: bytes) -> None:
         """Something happened that this subscriber is to know."""
@@ -187,11 +245,22 @@ class Trader(WSListener):
     def flush(self) -> None:
         """Send everything that has gathered, in one frame."""
         self._flush_is_due = False
+        self._replied_bytes = 0
         out, self._out = self._out, []
-        if self._transport is None or not out:
+        transport = self._transport
+        if transport is None or not out:
+            return
+        if self._is_behind:
+            self._cut_off()
             return
         frame = out[0] if len(out) == 1 else b"[" + b",".join(out) + b"]"
-        self._transport.send(WSMsgType.TEXT, frame)
+        if len(frame) <= COPIED_BYTES_MAX:
+            transport.send(WSMsgType.TEXT, frame)
+        else:
+            buffer = bytearray(HEADER_ROOM)
+            buffer += frame
+            transport.send_reuse_external_bytearray(WSMsgType.TEXT, buffer, HEADER_ROOM)
+        self._sent_sequence = self._last_sequence
 
     # The stream -------------------------------------------------------------------------------
 
@@ -206,13 +275,16 @@ class Trader(WSListener):
             self.refuse(refused)
             return
         self._leave()
+        self._last_sequence = self._reception.exchange.execution.sequence
         self._resume(request_id, subscription.after)
         self._listens = True
         self._reception.exchange.execution.feeds.listen(self.principal.tenant, self)
         self._wants_rates = subscription.rates and self.principal.tenant is not None
         self._quoted_scopes = subscription.quotes
         self._rates_sent, self._quotes_sent = {}, {}
+        self._is_sampled = False
         self.sample()
+        self._is_sampled = True
 
     def _resume(self, request_id: int, after: int | None) -> None:
         execution, tenant = self._reception.exchange.execution, self.principal.tenant
@@ -236,8 +308,19 @@ class Trader(WSListener):
             self._reception.exchange.execution.feeds.leave(self.principal.tenant, self)
 
     def sample(self) -> None:
-        """Once a second: the rates and quotes that have changed since they were last sent."""
+        """Once a second: the rates and quotes that have changed since they were last sent, and a
+        sign of life with a fresh sequence number to resume from, if there was nothing to tell.
+
+        A new subscriber has them at once, and is left out the next time: a second is a second.
+        """
+        if self._is_sampled:
+            self._is_sampled = False
+            return
         desk = self._reception.exchange.desk
+        execution = self._reception.exchange.execution
+        if self._listens and execution.sequence - self._last_sequence >= SILENT_COMMANDS_MAX:
+            silence = Happened(execution.sequence, desk.instant(), ())
+            self.push(execution.sequence, encode(silence))
         if self._wants_rates and self.principal.tenant is not None:
             rates = desk.rates(self.principal.tenant)
             changed = {r: rate for r, rate in rates.items() if self._rates_sent.get(r) != rate}

@@ -14,11 +14,11 @@ seconds, a dot and the body.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import hmac
 import random
 import time
+from itertools import takewhile
 
 import httpx
 
@@ -77,12 +77,18 @@ class Webhooks:
                     batch, until = self._next(webhook)
                     if batch:
                         await self._post_until_taken(http, webhook, encode_all(batch))
-                        with contextlib.suppress(NotDurable, JournalFailed):
-                            await self._office.save_delivered(webhook, until)
+                        await self._note_delivered(webhook, until)
                     else:
                         await waker.wait()
         finally:
             self._wakers.discard(waker)
+
+    async def _note_delivered(self, webhook: Webhook, until: int) -> None:
+        try:
+            await self._office.save_delivered(webhook, until)
+        except (NotDurable, JournalFailed):
+            # Go on: to post the same for ever helps nobody. After a restart it comes once more.
+            self._office.delivered[webhook.id] = until
 
     def _next(self, webhook: Webhook) -> tuple[list[Handover | HandoversMissed], int]:
         """What is to be posted next, and the sequence number up to which it reaches.
@@ -94,7 +100,8 @@ class Webhooks:
         forgotten = execution.handovers_forgotten
         if done < forgotten:
             return [HandoversMissed(done, forgotten)], forgotten
-        waiting = [handover for handover in execution.handovers if handover.sequence > done]
+        newest_first = takewhile(lambda each: each.sequence > done, reversed(execution.handovers))
+        waiting = list(newest_first)[::-1]
         if not waiting:
             return [], done
         until = waiting[min(BATCH_MAX, len(waiting)) - 1].sequence

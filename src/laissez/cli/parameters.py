@@ -1,0 +1,36 @@
+"""Amounts as people type them: money, durations, percentages, each refused with an example.
+
+The rules are those of the SDK and of topology files; only the dollar sign is added here. Each
+function is the `type` of an option, and its name is what help shows for the value.
+"""
+
+from __future__ import annotations
+
+import click
+
+from laissez.client.money import duration_us, micros_per_hour
+from laissez.topology.amounts import BadAmount, basis_points
+
+
+def dollars(text: str) -> int:
+    """Dollars per hour, as micro-dollars per hour."""
+    try:
+        return micros_per_hour(text.removeprefix("$"))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def duration(text: str) -> int:
+    """A length of time, in microseconds."""
+    try:
+        return duration_us(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def percent(text: str) -> int:
+    """A share, in basis points."""
+    try:
+        return basis_points(text)
+    except BadAmount as error:
+        raise click.BadParameter(f"{text!r} {error}") from None

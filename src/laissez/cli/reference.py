@@ -1,0 +1,65 @@
+"""docs/cli.md, made of what the commands say of themselves.
+
+python -m laissez.cli.reference > docs/cli.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from laissez.cli.exits import MEANINGS
+from laissez.cli.main import cli
+
+WIDTH = 88
+
+HEAD = """\
+# The command line
+
+This page is made by `python -m laissez.cli.reference > docs/cli.md` from the help of the commands.
+
+Every command prints for people or, with `--json`, one JSON document (streams: one a line) whose
+field names carry their units. Errors go to stderr, as `laissez: what is wrong, and what to do`, or
+with `--json` as `{"code": ..., "message": ...}`. Colours are for terminals, and not with
+`NO_COLOR`. `LAISSEZ_DEBUG=1` adds the traceback to an error.
+
+## Exit codes
+
+| code | meaning |
+| ---: | --- |
+"""
+
+
+def commands(
+    command: click.Command = cli, path: str = "laissez"
+) -> Iterator[tuple[str, click.Command]]:
+    """Every command with the words that call it, groups before what is in them."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=path)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from commands(found, f"{path} {name}")
+
+
+def help_of(command: click.Command, path: str) -> str:
+    context = click.Context(
+        command, info_name=path, terminal_width=WIDTH, max_content_width=WIDTH, color=False
+    )
+    context.help_option_names = ["-h", "--help"]
+    return command.get_help(context).rstrip()
+
+
+def reference() -> str:
+    """The whole page."""
+    codes = "\n".join(f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items())
+    parts = [f"{HEAD}{codes}\n"]
+    for path, command in commands():
+        parts.append(f"## {path}\n\n```text\n{help_of(command, path)}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    click.echo(reference(), nl=False)

@@ -1,0 +1,127 @@
+"""The sample at work: put up the cluster, let the tenants trade, show it until told to stop.
+
+The operator's client feeds the scene; the screen is drawn from the scene four times a second. On
+something that is no terminal, what moves is printed line by line instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from rich.console import Console
+from rich.live import Live
+
+from laissez.client import AsyncClient, LaissezError
+from laissez.model import ChangeFloor, ChangeGuard, Happened, Instruction, OfferResource
+from laissez.sample.scene import Scene
+from laissez.sample.screen import clock, screen
+from laissez.sample.tenants import MINDS, trade
+from laissez.topology import Cluster, read_cluster
+
+FRAMES_PER_S = 4
+
+
+def sample_cluster() -> Cluster:
+    text = files("laissez.sample").joinpath("cluster.yaml").read_text()
+    return read_cluster(text, name="cluster.yaml")
+
+
+async def put_up(operator: AsyncClient, cluster: Cluster) -> None:
+    """Offer every resource of the cluster that is not on the market yet."""
+    present = {resource.resource for resource in await operator.resources()}
+    changes: list[Instruction] = []
+    for tree in cluster.trees:
+        changes += [ChangeFloor(floor.scope, floor.micros_per_hour) for floor in tree.all_floors()]
+        if tree.guard is not None:
+            guard = tree.guard
+            changes.append(
+                ChangeGuard(
+                    tree.name,
+                    guard.rise_basis_points,
+                    guard.fall_micros_per_hour,
+                    guard.hold_us,
+                    guard.window_us,
+                )
+            )
+        changes += [
+            OfferResource(resource.path, dict(resource.attributes))
+            for resource in tree.resources
+            if resource.path not in present
+        ]
+    await operator.send_all(changes)
+
+
+async def play(
+    url: str,
+    operator_token: str,
+    tenant_tokens: Mapping[str, str],
+    directions: Sequence[str],
+    *,
+    stop: asyncio.Event,
+    console: Console,
+    seed: int,
+    pace: float = 1.0,
+) -> None:
+    """Run until `stop` is set."""
+    async with contextlib.AsyncExitStack() as clients:
+        operator = await clients.enter_async_context(AsyncClient(url, operator_token))
+        await put_up(operator, sample_cluster())
+        tasks = []
+        for number, (name, token) in enumerate(tenant_tokens.items()):
+            client = await clients.enter_async_context(AsyncClient(url, token))
+            tasks.append(asyncio.create_task(trade(client, MINDS[name], seed + number, pace)))
+        scene = Scene()
+        lines = None if console.is_terminal else console
+        tasks.append(asyncio.create_task(_watch(operator, scene, lines)))
+        tasks.append(asyncio.create_task(_look(operator, scene)))
+        try:
+            await _show(scene, directions, stop, console)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _watch(operator: AsyncClient, scene: Scene, console: Console | None) -> None:
+    """Listen; with a console, also print each line of news as it comes."""
+    async for said in operator.events():
+        if isinstance(said, Happened):
+            before = scene.news[0] if scene.news else None
+            scene.hear(said)
+            if console is not None:
+                _print_news(scene, before, console)
+
+
+def _print_news(scene: Scene, before: tuple[int, str] | None, console: Console) -> None:
+    fresh = []
+    for line in scene.news:
+        if line is before:
+            break
+        fresh.append(line)
+    for at, sentence in reversed(fresh):
+        console.print(f"{clock(at)}  {sentence}", highlight=False, soft_wrap=True)
+
+
+async def _look(operator: AsyncClient, scene: Scene) -> None:
+    while True:
+        with contextlib.suppress(LaissezError):
+            await scene.look(operator)
+        await asyncio.sleep(1)
+
+
+async def _show(
+    scene: Scene, directions: Sequence[str], stop: asyncio.Event, console: Console
+) -> None:
+    if not console.is_terminal:
+        for line in directions:
+            console.print(line, highlight=False, soft_wrap=True)
+        await stop.wait()
+        return
+    with Live(console=console, refresh_per_second=FRAMES_PER_S, screen=False) as live:
+        while not stop.is_set():
+            live.update(screen(scene, directions, console.height))
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(stop.wait(), 1 / FRAMES_PER_S)
