@@ -18,6 +18,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -32,7 +33,11 @@ FILE_NAME = "journal.sqlite"
 NO_LINK = b""
 # A group has some ten thousand bytes: larger pages mean fewer writes for it.
 PAGE_BYTES = 16_384
-CHECKPOINT_PAGES = 2_000
+# The exchange moves the log into the file before it has this many pages.
+CHECKPOINT_PAGES = 16_000
+# A restart executes at least this many entries again, if there are as many.
+REPLAYED = 10_000
+SNAPSHOTS_KEPT = 3
 
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -94,38 +99,44 @@ class Journal:
 
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         self.path = folder / FILE_NAME
-        self._lock: IO[bytes] | None = None
+        self._opened = ExitStack()
+        self.bytes_since_checkpoint = 0
         if read_only:
             if not self.path.exists():
                 raise JournalError(f"there is no journal in {folder}; give the folder of one")
-            self._connection = _connect(f"file:{self.path}?mode=ro")
         else:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = _lock(folder)
-            if not self.path.exists():
-                _create(self.path)
-            self._connection = _connect(f"file:{self.path}")
+            self._opened.enter_context(_lock(folder))
+        try:
+            self.last = self._open(read_only)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, sqlite3.Error):
+                raise JournalError(_why_not_opened(self.path, error)) from None
+            raise
+
+    def _open(self, read_only: bool) -> Group:
+        """Connect, and give the last group there is."""
+        if not read_only and not self.path.exists():
+            _create(self.path)
+        self._connection = _connect(f"file:{self.path}" + ("?mode=ro" if read_only else ""))
+        self._opened.callback(self._connection.close)
+        self._check_format()
+        if not read_only:
             self._execute("PRAGMA journal_mode=WAL")
             self._execute("PRAGMA synchronous=FULL")
             self._execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-        try:
-            self._check_format()
-            last = self._execute("SELECT * FROM groups ORDER BY first DESC LIMIT 1").fetchone()
-        except sqlite3.DatabaseError as error:
-            self.close()
-            raise JournalError(f"{self.path} can't be read as a journal: {error}") from None
-        self.last = Group(*last) if last else Group(0, 1, 0, b"[]", NO_LINK)
+        nothing_yet = Group(0, 1, 0, b"[]", NO_LINK)
+        return next(self._groups("SELECT * FROM groups ORDER BY first DESC LIMIT 1"), nothing_yet)
 
     def close(self) -> None:
-        self._connection.close()
-        if self._lock is not None:
-            self._lock.close()
+        self._opened.close()
 
     def _check_format(self) -> None:
-        try:
+        tables = self._execute("SELECT name FROM sqlite_schema WHERE name = 'meta'").fetchall()
+        row = None
+        if tables:
             row = self._execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
-        except sqlite3.OperationalError:
-            row = None
         if row is None:
             raise JournalError(f"{self.path} is not a journal of laissez; move it away")
         if row[0] != str(FORMAT):
@@ -147,6 +158,7 @@ class Journal:
             "INSERT INTO groups VALUES (?, ?, ?, ?, ?)", (first, count, at_us, entries, group.link)
         )
         self.last = Group(first, count, at_us, b"", group.link)
+        self.bytes_since_checkpoint += len(entries)
 
     def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         try:
@@ -158,40 +170,93 @@ class Journal:
                 raise NotDurable(str(error)) from error
             raise JournalFailed(str(error)) from error
 
+    def checkpoint(self) -> None:
+        """Move what is in the write-ahead log into the file itself, beside the writer: its syncs
+        take long. It has a connection of its own, so any thread may call it."""
+        self.bytes_since_checkpoint = 0
+        connection = _connect(f"file:{self.path}")
+        try:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        finally:
+            connection.close()
+
     def groups(self, after: int = 0) -> Iterator[Group]:
         """The groups that hold anything after a sequence number, in order."""
-        rows = self._execute(
-            "SELECT * FROM groups WHERE first + count - 1 > ? ORDER BY first", (after,)
+        return self._groups(
+            "SELECT * FROM groups WHERE first >= "
+            "coalesce((SELECT max(first) FROM groups WHERE first <= ?), 0) "
+            "AND first + count - 1 > ? ORDER BY first",
+            (after + 1, after),
         )
+
+    def groups_backwards(self, until: int) -> Iterator[Group]:
+        """The groups that begin at a sequence number or before it, newest first."""
+        return self._groups("SELECT * FROM groups WHERE first <= ? ORDER BY first DESC", (until,))
+
+    def link_before(self, first: int) -> bytes:
+        """The link to which the group that begins at a sequence number is joined."""
+        statement = "SELECT link FROM groups WHERE first < ? ORDER BY first DESC LIMIT 1"
+        return next((row[0] for row in self._rows((bytes,), statement, (first,))), NO_LINK)
+
+    def _groups(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[Group]:
+        rows = self._rows((int, int, int, bytes, bytes), statement, values)
         return (Group(*row) for row in rows)
 
-    def groups_backwards(self) -> Iterator[Group]:
-        rows = self._execute("SELECT * FROM groups ORDER BY first DESC")
-        return (Group(*row) for row in rows)
+    def _rows(
+        self, types: tuple[type, ...], statement: str, values: tuple[Any, ...] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        """What a statement finds; SQLite keeps anything in any column, so types are looked at."""
+        try:
+            for row in self._execute(statement, values):
+                if tuple(map(type, row)) != types:
+                    raise JournalError(
+                        f"{self.path} is damaged: what it keeps under {row[0]!r} is not what was "
+                        "written; restore a backup"
+                    )
+                yield row
+        except sqlite3.DatabaseError as error:
+            raise JournalError(
+                f"{self.path} is damaged and can't be read further ({error}); restore a backup"
+            ) from None
 
     # Snapshots --------------------------------------------------------------------------------
 
-    def save_snapshot(self, snapshot: Snapshot, keep: int = 3) -> None:
+    def save_snapshot(
+        self, snapshot: Snapshot, *, apart: int = REPLAYED, keep: int = SNAPSHOTS_KEPT
+    ) -> None:
+        """Add a snapshot, and forget older ones.
+
+        Of every `apart` entries only the newest snapshot stays. Otherwise a few restarts in a
+        row would leave none that is old enough to begin with.
+        """
         self._write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?)", _row(snapshot))
         self._write(
-            "DELETE FROM snapshots WHERE sequence NOT IN "
-            "(SELECT sequence FROM snapshots ORDER BY sequence DESC LIMIT ?)",
-            (keep,),
+            "DELETE FROM snapshots WHERE sequence NOT IN (SELECT max(sequence) FROM snapshots "
+            "GROUP BY sequence / ? ORDER BY 1 DESC LIMIT ?)",
+            (apart, keep),
         )
 
     def snapshots(self) -> list[tuple[int, str]]:
         """Sequence number and digest of each, oldest first."""
-        return list(self._execute("SELECT sequence, digest FROM snapshots ORDER BY sequence"))
+        rows = self._rows((int, str), "SELECT sequence, digest FROM snapshots ORDER BY sequence")
+        return [(sequence, digest) for sequence, digest in rows]
 
-    def snapshot(self, sequence: int) -> Snapshot:
-        row = self._execute("SELECT * FROM snapshots WHERE sequence = ?", (sequence,)).fetchone()
-        return Snapshot(*row)
+    def snapshot(self, sequence: int) -> Snapshot | None:
+        """The snapshot at a sequence number, None if it is no longer kept."""
+        statement = "SELECT * FROM snapshots WHERE sequence = ?"
+        rows = self._rows((int, str, bytes), statement, (sequence,))
+        return next((Snapshot(*row) for row in rows), None)
 
     # Tokens and webhooks ----------------------------------------------------------------------
 
     def tokens(self) -> list[Token]:
-        rows = self._execute("SELECT token FROM tokens")
-        return [msgspec.json.decode(row[0], type=Token) for row in rows]
+        rows = self._rows((str, str), "SELECT id, token FROM tokens")
+        try:
+            return [msgspec.json.decode(token, type=Token) for _, token in rows]
+        except msgspec.DecodeError as error:
+            raise JournalError(
+                f"{self.path} is damaged: a token can't be read ({error}); restore a backup"
+            ) from None
 
     def save_token(self, token: Token) -> None:
         self._write(
@@ -201,7 +266,8 @@ class Journal:
 
     def webhooks(self) -> list[tuple[str, int]]:
         """Each webhook as JSON, with the sequence number up to which it was delivered."""
-        return list(self._execute("SELECT webhook, delivered FROM webhooks ORDER BY id"))
+        rows = self._rows((str, int), "SELECT webhook, delivered FROM webhooks ORDER BY id")
+        return [(webhook, delivered) for webhook, delivered in rows]
 
     def save_webhook(self, webhook_id: str, webhook: str, delivered: int) -> None:
         self._write(
@@ -211,7 +277,15 @@ class Journal:
     def remove_webhook(self, webhook_id: str) -> None:
         self._write("DELETE FROM webhooks WHERE id = ?", (webhook_id,))
 
-    # Copies -----------------------------------------------------------------------------------
+    # The file ---------------------------------------------------------------------------------
+
+    def check_file(self) -> None:
+        """Raise `JournalError` unless the file is a whole database and its tokens can be read."""
+        (found,) = next(self._rows((str,), "PRAGMA integrity_check(1)"))
+        if found != "ok":
+            raise JournalError(f"{self.path} is damaged ({found}); restore a backup")
+        self.tokens()
+        self.webhooks()
 
     def backup(self, target: Path) -> None:
         """A consistent copy, also while another process writes."""
@@ -224,6 +298,12 @@ class Journal:
         finally:
             copy.close()
         target.chmod(0o600)
+
+
+def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
+    if isinstance(error, sqlite3.OperationalError):
+        return f"{path} can't be opened ({error}); see that its disk has room and you may write it"
+    return f"{path} can't be read as a journal ({error}); move it away, or restore a backup"
 
 
 def _row(snapshot: Snapshot) -> tuple[int, str, bytes]:
@@ -246,7 +326,8 @@ def _connect(uri: str) -> sqlite3.Connection:
 def _create(path: Path) -> None:
     """Make an empty journal under another name first, so that there is never half of one."""
     unfinished = path.with_suffix(".new")
-    unfinished.unlink(missing_ok=True)
+    for leftover in path.parent.glob(unfinished.name + "*"):
+        leftover.unlink()
     unfinished.touch(mode=0o600)
     connection = sqlite3.connect(unfinished)
     connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
@@ -255,6 +336,16 @@ def _create(path: Path) -> None:
     connection.commit()
     connection.close()
     os.replace(unfinished, path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder as durable as what it names."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _lock(folder: Path) -> IO[bytes]:

@@ -60,6 +60,8 @@ class Office:
         self._exchange = exchange
         self._journal = exchange.journal
         self._one_at_a_time = asyncio.Lock()
+        # One at a time, so that a retry finds what the first request made.
+        self._at_work = asyncio.Lock()
         self.webhooks: dict[str, Webhook] = {}
         self.delivered: dict[str, int] = {}
         self.on_webhooks_changed: Callable[[], None] = lambda: None
@@ -84,19 +86,28 @@ class Office:
     async def _handle(
         self, caller: Principal, request_id: int, do: Administration, key: str | None
     ) -> Administered | Refused:
+        if isinstance(do, AskTokens):
+            return TokenList(tuple(token.info for token in self._exchange.access.tokens()))
+        if isinstance(do, AskWebhooks):
+            return WebhookList(tuple(self._info(webhook) for webhook in self.webhooks.values()))
+        async with self._at_work:
+            return await self._change(caller, request_id, do, key)
+
+    async def _change(
+        self,
+        caller: Principal,
+        request_id: int,
+        do: CreateToken | RevokeToken | AddWebhook | RemoveWebhook,
+        key: str | None,
+    ) -> Administered | Refused:
         try:
             if isinstance(do, CreateToken):
                 return await self._create_token(caller, request_id, do, key)
             if isinstance(do, RevokeToken):
                 return await self._revoke_token(request_id, do)
-            if isinstance(do, AskTokens):
-                return TokenList(tuple(token.info for token in self._exchange.access.tokens()))
             if isinstance(do, AddWebhook):
                 return await self._add_webhook(caller, request_id, do, key)
-            if isinstance(do, RemoveWebhook):
-                return await self._remove_webhook(request_id, do)
-            assert isinstance(do, AskWebhooks)
-            return WebhookList(tuple(self._info(webhook) for webhook in self.webhooks.values()))
+            return await self._remove_webhook(request_id, do)
         except (NotDurable, JournalFailed) as error:
             message = f"it could not be written ({error}); make room on the disk and retry"
             return Refused(request_id, ServiceCode.NOT_DURABLE, message, 1_000)

@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 import msgspec
@@ -39,6 +38,7 @@ from laissez.exchange.records import Entry, write_entries
 from laissez.exchange.recovery import Progress, no_progress, recover
 from laissez.exchange.sequencing import LetTimePass, record_of
 from laissez.exchange.snapshots import Child, take
+from laissez.exchange.writer import Writer
 from laissez.market import Market
 from laissez.model import CloseStatements, Instruction, Notice, Refused, ServiceCode
 
@@ -46,6 +46,7 @@ US_PER_S = 1_000_000
 CLOCK = "clock"
 GROUP_MAX = 2_000
 RETRY_S = 1
+CHECKPOINT_BYTES = 32 << 20
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -109,7 +110,7 @@ class Exchange:
         self.on_failure: Callable[[str], None] = lambda message: None
         self.on_applied: list[Callable[[], None]] = []
         self._loop = asyncio.get_running_loop()
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="journal")
+        self._writer = Writer(self._loop)
         self._waiting: list[Ticket | _OwnTicket] = []
         self._writing = 0
         self._in_flight: dict[str, Ticket] = {}
@@ -119,6 +120,7 @@ class Exchange:
         self._idle = asyncio.Event()
         self._idle.set()
         self._timer: asyncio.TimerHandle | None = None
+        self._checkpointing = False
         self._snapshot_at = self.execution.sequence
         self._snapshot_task: asyncio.Task[None] | None = None
         self._settle_timer = self._loop.call_later(self.settings.settle_every_s, self._settle)
@@ -202,21 +204,19 @@ class Exchange:
                 entries.append(Entry(caller.name, record, ticket.key))
             else:
                 entries.append(Entry(CLOCK, record_of(ticket.do, None, at, sequence)))
-        written = self._writer.submit(
-            self.journal.append, first, len(entries), at, write_entries(entries)
-        )
-        written.add_done_callback(
-            lambda future: self._loop.call_soon_threadsafe(self._written, future, group, entries)
+        data = write_entries(entries)
+        self._writer.do(
+            lambda: self.journal.append(first, len(entries), at, data),
+            lambda error: self._written(error, group, entries),
         )
 
     # Apply, answer, publish -------------------------------------------------------------------
 
     def _written(
-        self, future: Future[None], group: list[Ticket | _OwnTicket], entries: list[Entry]
+        self, error: BaseException | None, group: list[Ticket | _OwnTicket], entries: list[Entry]
     ) -> None:
         """A group is durable, or it is not: execute and answer it, or refuse it whole."""
         self._writing = 0
-        error = future.exception()
         if error is None and self._waiting:
             self._sequence()
         targets: set[Target] = set()
@@ -256,6 +256,10 @@ class Exchange:
         self._set_timer()
         if self.execution.sequence - self._snapshot_at >= self.settings.snapshot_every:
             self._begin_snapshot()
+        if self.journal.bytes_since_checkpoint >= CHECKPOINT_BYTES and not self._checkpointing:
+            self._checkpointing = True
+            checkpoint = self._loop.run_in_executor(None, self.journal.checkpoint)
+            checkpoint.add_done_callback(self._end_checkpoint)
         if not self._writing and not self._waiting:
             self._idle.set()
 
@@ -269,6 +273,10 @@ class Exchange:
             self._sequence()
         else:
             self._idle.set()
+
+    def _end_checkpoint(self, checkpoint: asyncio.Future[None]) -> None:
+        self._checkpointing = False
+        checkpoint.exception()  # a later one may find room on the disk
 
     # What falls due ---------------------------------------------------------------------------
 
@@ -298,7 +306,7 @@ class Exchange:
 
     async def write(self, change: Callable[[], None]) -> None:
         """Change something else in the journal's file, in the writer's thread."""
-        await self._loop.run_in_executor(self._writer, change)
+        await self._writer.wait_for(change)
 
     def _begin_snapshot(self) -> None:
         if self._snapshot_task is None or self._snapshot_task.done():
@@ -330,7 +338,7 @@ class Exchange:
             snapshot = take(self.execution.venue, self.execution.sequence)
             with contextlib.suppress(NotDurable, JournalFailed):
                 await self.write(lambda: self.journal.save_snapshot(snapshot))
-        self._writer.shutdown()
+        self._writer.close()
         self.journal.close()
 
 

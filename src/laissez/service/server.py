@@ -34,7 +34,6 @@ BACKLOG = 2_048
 # Two threads share the interpreter: the one that trades and the one that writes. The writer needs
 # it for microseconds at a time, and a group waits while the writer waits for its turn.
 SWITCH_INTERVAL_S = 0.0001
-COLLECTOR_THRESHOLDS = (10_000, 5, 100_000)
 
 
 class ServerSettings(msgspec.Struct, frozen=True):
@@ -137,18 +136,27 @@ async def serve_until_stopped(
     """Serve until `stop` is set; the reason if it was the journal that failed."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     async with serving(settings, progress=progress, stop=stop) as running:
-        _spare_the_collector()
+        collecting = asyncio.create_task(_collect_seldom(settings.exchange.settle_every_s))
         ready(running)
         await stop.wait()
+        collecting.cancel()
         return running.failure
 
 
-def _spare_the_collector() -> None:
-    """The market makes no garbage that only the collector finds, and is large: searching it for
-    some would stop all trading, often and in vain. What other parts leave is found all the same."""
+async def _collect_seldom(every_s: int) -> None:
+    """The service leaves next to nothing that only the collector finds: counted, none for a
+    connection, eight objects for 300 REST requests. But it keeps much that the collector would
+    look through, and all trading would stop meanwhile, 20 ms at a time; so it looks only when a
+    statement period ends, which takes a while anyway."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    gc.disable()
+    try:
+        while True:
+            await asyncio.sleep(every_s)
+            gc.collect()
+    finally:
+        gc.enable()
 
 
 def _listen(settings: ServerSettings) -> socket.socket:
