@@ -112,10 +112,21 @@ OPERATOR_LIMITS = Limits(requests_per_s=50_000, burst=100_000, connections=1_000
 class Principal:
     """Somebody who has shown a token: who it is, and what it has used of its allowance."""
 
-    __slots__ = ("_allowance", "_refilled_us", "connections", "limits", "name", "token")
+    __slots__ = (
+        "_allowance",
+        "_refilled_us",
+        "connections",
+        "limits",
+        "name",
+        "role",
+        "tenant",
+        "token",
+    )
 
     def __init__(self, token: Token, limits: Limits) -> None:
         self.token = token
+        self.role: Role = token.role
+        self.tenant = token.tenant
         self.name = token.tenant or f"{token.role}:{token.id}"
         self.limits = limits = OPERATOR_LIMITS if token.role == "operator" else limits
         self.connections = 0
@@ -123,16 +134,8 @@ class Principal:
         self._refilled_us = 0
 
     @property
-    def role(self) -> Role:
-        return self.token.role
-
-    @property
-    def tenant(self) -> str | None:
-        return self.token.tenant
-
-    @property
     def sees_everything(self) -> bool:
-        return self.token.tenant is None
+        return self.tenant is None
 
     def wait_us(self, at: int) -> int:
         """Take one request from the allowance: 0, or how long to wait until there is one."""

@@ -47,8 +47,7 @@ class Execution:
     ) -> tuple[Notice, ...]:
         """Note who learns what; the part of it that answers the author."""
         answer = NOTHING
-        for tenant, own in notices(self.venue.market, events).items():
-            told = tuple(own)
+        for tenant, told in notices(self.venue.market, events):
             if tenant == author:
                 answer = told
             self.feeds.of(tenant).add(Happened(sequence, at, told))

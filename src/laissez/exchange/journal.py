@@ -18,7 +18,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -302,7 +302,7 @@ class Journal:
 
 def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
     if isinstance(error, sqlite3.OperationalError):
-        return f"{path} can't be opened ({error}); see that its disk has room and you may write it"
+        return f"{path} can't be opened ({error}); see that there is room and you may write there"
     return f"{path} can't be read as a journal ({error}); move it away, or restore a backup"
 
 
@@ -329,12 +329,11 @@ def _create(path: Path) -> None:
     for leftover in path.parent.glob(unfinished.name + "*"):
         leftover.unlink()
     unfinished.touch(mode=0o600)
-    connection = sqlite3.connect(unfinished)
-    connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
-    connection.executescript(_SCHEMA)
-    connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
-    connection.commit()
-    connection.close()
+    with closing(sqlite3.connect(unfinished)) as connection:
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+        connection.executescript(_SCHEMA)
+        connection.execute("INSERT INTO meta VALUES ('format', ?)", (str(FORMAT),))
+        connection.commit()
     os.replace(unfinished, path)
     _sync_folder(path.parent)
 

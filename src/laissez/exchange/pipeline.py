@@ -143,21 +143,23 @@ class Exchange:
         refused = (
             check_allowance(caller, request_id, self.clock.now())
             or check_instruction(caller, self.market, request_id, ticket.do, ticket.key)
-            or self._check_room(request_id)
+            or (self._is_full() and self._no_room(request_id))
         )
-        if refused is not None:
+        if refused:
             ticket.target.refuse(refused)
         elif ticket.key is None or not self._is_repeated(ticket, ticket.key):
             self._enqueue(ticket)
 
-    def _check_room(self, request_id: int) -> Refused | None:
+    def _is_full(self) -> bool:
+        waiting = len(self._waiting) + self._writing
+        return self.closed is not None or waiting >= self.settings.queue_max
+
+    def _no_room(self, request_id: int) -> Refused:
         if self.closed is not None:
             message = "the service is stopping; retry with the same key when it is back"
             return Refused(request_id, self.closed, message, 1_000)
-        if len(self._waiting) + self._writing >= self.settings.queue_max:
-            message = "too many requests are waiting; retry with the same key"
-            return Refused(request_id, ServiceCode.BUSY, message, 100)
-        return None
+        message = "too many requests are waiting; retry with the same key"
+        return Refused(request_id, ServiceCode.BUSY, message, 100)
 
     def _is_repeated(self, ticket: Ticket, key: str) -> bool:
         """Answer a key that was used before; a new key is noted as being in flight."""

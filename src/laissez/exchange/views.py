@@ -5,7 +5,7 @@ not named here reaches nobody. An order's id in the market begins with its tenan
 ids of different tenants can't collide or be guessed; tenants see their own part only.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from laissez.market import Market
@@ -26,7 +26,7 @@ from laissez.model import (
     Transferred,
 )
 
-Notices = dict[str, list[Notice]]
+Notices = tuple[Notice, ...]
 
 
 def market_order_id(tenant: str, order: str) -> str:
@@ -48,14 +48,21 @@ def own_order(order: OpenOrder) -> OpenOrder:
     )
 
 
-def notices(market: Market, events: Iterable[Event]) -> Notices:
+def notices(market: Market, events: Sequence[Event]) -> Iterable[tuple[str, Notices]]:
     """Who learns what. A refusal is not among it: it is the answer to whoever asked."""
-    told: Notices = {}
+    if len(events) == 1 and (view := _OWN.get(type(events[0]))) is not None:
+        # Most commands do one thing, and it concerns one tenant.
+        only: Any = events[0]
+        return ((only.tenant, (view(only),)),)
+    told: dict[str, list[Notice]] = {}
     for event in events:
-        view = _VIEWS.get(type(event))
-        if view is not None:
-            view(market, event, told)
-    return told
+        if (view := _OWN.get(type(event))) is not None:
+            own: Any = event
+            told.setdefault(own.tenant, []).append(view(own))
+        elif isinstance(event, Transferred):
+            for tenant, notice in _both_sides(market, event):
+                told.setdefault(tenant, []).append(notice)
+    return [(tenant, tuple(own)) for tenant, own in told.items()]
 
 
 def own_refusal(rejected: Rejected, tenant: str) -> Rejected:
@@ -73,56 +80,47 @@ def _charged(event: Settled) -> Charged:
     return Charged(event.at, event.tenant, event.resource, event.since, event.charge)
 
 
-def _tell(told: Notices, tenant: str, notice: Notice) -> None:
-    if tenant in told:
-        told[tenant].append(notice)
-    else:
-        told[tenant] = [notice]
-
-
-def _placed(market: Market, event: Placed, told: Notices) -> None:
+def _placed(event: Placed) -> Placed:
     tenant = event.tenant
     order = own_order_id(tenant, event.order)
-    own = Placed(event.at, tenant, order, event.scope, event.price, event.limit, event.expires)
-    _tell(told, tenant, own)
+    return Placed(event.at, tenant, order, event.scope, event.price, event.limit, event.expires)
 
 
-def _amended(market: Market, event: Amended, told: Notices) -> None:
+def _amended(event: Amended) -> Amended:
     tenant = event.tenant
     order = own_order_id(tenant, event.order)
-    own = Amended(event.at, tenant, order, event.scope, event.price, event.limit, event.expires)
-    _tell(told, tenant, own)
+    return Amended(event.at, tenant, order, event.scope, event.price, event.limit, event.expires)
 
 
-def _ended(market: Market, event: Cancelled | Expired, told: Notices) -> None:
-    tenant = event.tenant
-    _tell(told, tenant, type(event)(event.at, tenant, own_order_id(tenant, event.order)))
+def _cancelled(event: Cancelled) -> Cancelled:
+    return Cancelled(event.at, event.tenant, own_order_id(event.tenant, event.order))
 
 
-def _limit_set(market: Market, event: LimitSet, told: Notices) -> None:
-    _tell(told, event.tenant, event)
+def _expired(event: Expired) -> Expired:
+    return Expired(event.at, event.tenant, own_order_id(event.tenant, event.order))
 
 
-def _settled(market: Market, event: Settled, told: Notices) -> None:
-    _tell(told, event.tenant, _charged(event))
+def _limit_set(event: LimitSet) -> LimitSet:
+    return event
 
 
-def _transferred(market: Market, event: Transferred, told: Notices) -> None:
+# Events that concern one tenant, who may know all that is in them.
+_OWN: dict[type, Callable[[Any], Notice]] = {
+    Placed: _placed,
+    Amended: _amended,
+    Cancelled: _cancelled,
+    Expired: _expired,
+    LimitSet: _limit_set,
+    Settled: _charged,
+}
+
+
+def _both_sides(market: Market, event: Transferred) -> Iterator[tuple[str, Notice]]:
+    """Each tenant learns its own side of a transfer, and nothing of the other."""
     if event.old is not None and event.old != event.new:
-        _tell(told, event.old, Lost(event.at, event.resource, event.reason))
+        yield event.old, Lost(event.at, event.resource, event.reason)
     if event.new is not None:
         assert event.order is not None
         order = own_order_id(event.new, event.order)
         attributes = market.attributes(event.resource) if market.resources(event.resource) else {}
-        _tell(told, event.new, Filled(event.at, order, event.resource, attributes))
-
-
-_VIEWS: dict[type, Callable[[Market, Any, Notices], None]] = {
-    Placed: _placed,
-    Amended: _amended,
-    Cancelled: _ended,
-    Expired: _ended,
-    LimitSet: _limit_set,
-    Settled: _settled,
-    Transferred: _transferred,
-}
+        yield event.new, Filled(event.at, order, event.resource, attributes)

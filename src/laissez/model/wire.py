@@ -3,7 +3,7 @@
 A frame of the conversation holds one message or an array of them, in both directions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -38,12 +38,9 @@ _said: msgspec.json.Decoder[Said | list[Said]] = msgspec.json.Decoder(
 )
 
 
-def encode(message: Message | Request | list[Request]) -> bytes:
-    return _encoder.encode(message)
-
-
-def encode_all(messages: Sequence[Message]) -> bytes:
-    return _encoder.encode(messages)
+# Called for every message there is: the encoder's own method, without a function around it.
+encode: Callable[[Message | Request | list[Request]], bytes] = _encoder.encode
+encode_all: Callable[[Sequence[Message]], bytes] = _encoder.encode
 
 
 def decode_requests(frame: bytes | bytearray | memoryview) -> Request | list[Request]:

@@ -124,9 +124,9 @@ class Trader(WSListener):
     # What comes in ----------------------------------------------------------------------------
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        kind = frame.msg_type
         if self._transport is None:  # hung up, but more had arrived
             return
+        kind = frame.msg_type
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
             self._close_for_nonsense("no extension was agreed on")
         elif kind == WSMsgType.CLOSE:
