@@ -15,6 +15,8 @@ from laissez.cli.parameters import dollars
 from laissez.client import Client
 from laissez.model import Holding, Release
 
+TENTH_US = 100_000
+
 
 @click.command()
 @click.option("--watch", is_flag=True, help="Go on, and show every change; Ctrl-C ends it.")
@@ -55,14 +57,14 @@ def _show(held: tuple[Holding, ...], *, as_json: bool) -> None:
         )
         for each in held
     ]
-    columns = ("resource", "rate", "limit", "held since", "attributes")
+    columns = ("resource", "rate", "limit", "charged since", "attributes")
     say_table(*columns, rows=rows, right=("rate", "limit"), nothing="nothing is held")
 
 
 def _safety(held: Holding, now_us: int) -> str:
     """How long a guard keeps it from being lost to price, if it still does."""
     left_us = (held.safe_until or 0) - now_us
-    return f", safe for {show_duration(left_us)}" if left_us > 0 else ""
+    return f", safe for {show_duration(left_us - left_us % TENTH_US)}" if left_us > 0 else ""
 
 
 @click.command()
@@ -125,6 +127,6 @@ def release(
             )
             return
         if every and resources and not yes:
-            ask(f"Give back all {count}?")
+            ask(f"Give back {count}?")
         answers = client.send_all([Release(resource) for resource in resources])
     say_answers(answers, as_json=as_json, nothing="nothing is held")

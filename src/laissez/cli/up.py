@@ -24,7 +24,7 @@ from rich.console import Console
 from laissez.cli.documents import Started
 from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.exchange.access import Limits, new_token
-from laissez.exchange.journal import Journal
+from laissez.exchange.journal import Journal, JournalError
 from laissez.exchange.pipeline import Settings
 from laissez.model import Role
 from laissez.sample.play import play
@@ -53,6 +53,7 @@ SAMPLE_NOTE = "sample"
 @click.option("--requests-per-s", default=1_000, show_default=True, help="Allowance of a token.")
 @click.option("--connections", default=100, show_default=True, help="Connections of a token.")
 @click.option("--settle-every-s", default=3_600, show_default=True, help="Statement period.")
+@click.option("--new-operator-token", is_flag=True, help="Make another one, and show it once.")
 @click.option("--sample", is_flag=True, help="With a sample cluster and tenants that trade.")
 @click.option("--seed", type=int, help="For the sample's tenants; drawn and shown if left out.")
 @json_option
@@ -66,6 +67,7 @@ def up(
     requests_per_s: int,
     connections: int,
     settle_every_s: int,
+    new_operator_token: bool,
     sample: bool,
     seed: int | None,
     as_json: bool,
@@ -88,21 +90,30 @@ def up(
     )
     try:
         check_settings(settings)
+        if sample and (as_json or settings != _of_a_sample(settings)):
+            raise BadSettings(
+                "a sample is served on this machine only; leave the other options out"
+            )
         if sample:
             _run_sample(settings, int(time.time()) if seed is None else seed)
         else:
-            _run(settings, as_json)
+            _run(settings, new_operator_token, as_json)
     except BadSettings as bad:
         raise click.UsageError(str(bad)) from None
 
 
-def _first_token(folder: Path) -> str | None:
-    """A new operator's token, if there is none yet."""
+def _of_a_sample(settings: ServerSettings) -> ServerSettings:
+    """What of the settings a sample follows."""
+    return ServerSettings(settings.folder, port=settings.port, exchange=settings.exchange)
+
+
+def _first_token(folder: Path, another: bool) -> str | None:
+    """A new operator's token, if there is none yet or another is wanted."""
     journal = Journal(folder)
     try:
-        if any(token.role == "operator" for token in journal.tokens()):
+        if not another and any(token.role == "operator" for token in journal.tokens()):
             return None
-        return _make_token(journal, "operator", None, "made at the first start")
+        return _make_token(journal, "operator", None, "made at a start of the service")
     finally:
         journal.close()
 
@@ -113,8 +124,8 @@ def _make_token(journal: Journal, role: Role, tenant: str | None, note: str) -> 
     return secret
 
 
-def _run(settings: ServerSettings, as_json: bool) -> None:
-    secret = _first_token(settings.folder)
+def _run(settings: ServerSettings, another: bool, as_json: bool) -> None:
+    secret = _first_token(settings.folder, another)
 
     def ready(running: Running) -> None:
         if as_json:
@@ -127,7 +138,7 @@ def _run(settings: ServerSettings, as_json: bool) -> None:
 
     failure = uvloop.run(_serve(settings, ready, as_json))
     if failure is not None:
-        raise click.ClickException(failure)
+        raise JournalError(failure)
 
 
 async def _serve(
@@ -209,7 +220,7 @@ async def _play(url: str, operator: str, tenants: dict[str, str], guest: str, se
         f"listening on {url}; four tenants trade (seed {seed}); Ctrl-C stops it",
         f"take part as the tenant {GUEST!r}, in another terminal:",
         f"  export LAISSEZ_URL={url} LAISSEZ_TOKEN={guest}",
-        f"  {laissez} buy h100 --limit 6.00",
+        f"  {laissez} buy h100 --limit 6.00 --wait 1m",
     ]
     await play(
         url,

@@ -195,7 +195,7 @@ async def dial(
     except ssl.SSLCertVerificationError as error:
         raise Hopeless(
             f"the certificate of {login.url} is not trusted ({error.verify_message}); give the "
-            "file of its authority as ca_file"
+            "file of its authority as ca_file, or in the variable LAISSEZ_CA_FILE"
         ) from None
     except TimeoutError:
         raise Unreachable("it does not answer") from None

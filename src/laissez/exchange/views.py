@@ -13,6 +13,7 @@ from laissez.model import (
     Amended,
     Cancelled,
     Charged,
+    Code,
     Event,
     Expired,
     Filled,
@@ -27,6 +28,9 @@ from laissez.model import (
 )
 
 Notices = tuple[Notice, ...]
+
+# Refusals that name an order; others may name a path, which can begin with a tenant's name, too.
+_ABOUT_ORDERS = frozenset({Code.BAD_ORDER_ID, Code.ORDER_ID_TAKEN, Code.UNKNOWN_ORDER})
 
 
 def market_order_id(tenant: str, order: str) -> str:
@@ -67,7 +71,11 @@ def notices(market: Market, events: Sequence[Event]) -> Iterable[tuple[str, Noti
 
 def own_refusal(rejected: Rejected, tenant: str) -> Rejected:
     """A refusal in the tenant's own words: the order's id as the tenant gave it."""
-    message = rejected.message.replace(f"'{tenant}/", "'")
+    if rejected.code not in _ABOUT_ORDERS:
+        return rejected
+    message = rejected.message
+    for quote in ("'", '"'):
+        message = message.replace(f"{quote}{tenant}/", quote)
     return Rejected(rejected.at, rejected.code, message)
 
 

@@ -30,7 +30,7 @@ class Subscribe(Message, frozen=True, forbid_unknown_fields=True):
     """
 
     after: int | None = None
-    rates: bool = False
+    rates: bool = msgspec.field(default=False, name="rates")
     quotes: tuple[str, ...] = ()
 
 

@@ -60,7 +60,7 @@ def dijkstra(now_s: float, chance: random.Random) -> Wish:
 
 
 MINDS: dict[str, Mind] = {"ada": ada, "boole": boole, "curie": curie, "dijkstra": dijkstra}
-GUEST = "you"
+GUEST = "guest"
 
 
 async def trade(client: AsyncClient, mind: Mind, seed: int, pace: float) -> None:
