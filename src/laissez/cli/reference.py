@@ -49,6 +49,7 @@ def help_of(command: click.Command, path: str) -> str:
         command, info_name=path, terminal_width=WIDTH, max_content_width=WIDTH, color=False
     )
     context.help_option_names = ["-h", "--help"]
+    command._help_option = None  # remembered by click, perhaps from another context
     return command.get_help(context).rstrip()
 
 

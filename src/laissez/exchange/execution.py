@@ -47,7 +47,7 @@ class Execution:
     ) -> tuple[Notice, ...]:
         """Note who learns what; the part of it that answers the author."""
         answer = NOTHING
-        for tenant, told in notices(self.venue.market, events):
+        for tenant, told in notices(self.venue.market, events).items():
             if tenant == author:
                 answer = told
             self.feeds.of(tenant).add(Happened(sequence, at, told))

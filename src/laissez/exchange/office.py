@@ -91,6 +91,9 @@ class Office:
         if isinstance(do, AskWebhooks):
             return WebhookList(tuple(self._info(webhook) for webhook in self.webhooks.values()))
         async with self._at_work:
+            if self._exchange.closed is not None:
+                message = "the service is stopping; retry with the same key when it is back"
+                return Refused(request_id, self._exchange.closed, message, 1_000)
             return await self._change(caller, request_id, do, key)
 
     async def _change(

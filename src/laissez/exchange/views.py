@@ -52,12 +52,12 @@ def own_order(order: OpenOrder) -> OpenOrder:
     )
 
 
-def notices(market: Market, events: Sequence[Event]) -> Iterable[tuple[str, Notices]]:
+def notices(market: Market, events: Sequence[Event]) -> dict[str, Notices]:
     """Who learns what. A refusal is not among it: it is the answer to whoever asked."""
     if len(events) == 1 and (view := _OWN.get(type(events[0]))) is not None:
         # Most commands do one thing, and it concerns one tenant.
         only: Any = events[0]
-        return ((only.tenant, (view(only),)),)
+        return {only.tenant: (view(only),)}
     told: dict[str, list[Notice]] = {}
     for event in events:
         if (view := _OWN.get(type(event))) is not None:
@@ -66,7 +66,7 @@ def notices(market: Market, events: Sequence[Event]) -> Iterable[tuple[str, Noti
         elif isinstance(event, Transferred):
             for tenant, notice in _both_sides(market, event):
                 told.setdefault(tenant, []).append(notice)
-    return [(tenant, tuple(own)) for tenant, own in told.items()]
+    return {tenant: tuple(own) for tenant, own in told.items()}
 
 
 def own_refusal(rejected: Rejected, tenant: str) -> Rejected:
