@@ -18,7 +18,7 @@ from laissez.client.advice import Preview, preview_order, scope_around, why_not_
 from laissez.client.errors import Refusal, refusal
 from laissez.client.errors import Rejected as RejectedError
 from laissez.exchange.access import Limits, Principal, new_token
-from laissez.exchange.admission import check_instruction
+from laissez.exchange.admission import check_instruction, check_price
 from laissez.exchange.questions import Desk, Forbidden
 from laissez.exchange.sequencing import record_of
 from laissez.exchange.venue import Venue
@@ -45,6 +45,7 @@ from laissez.model import (
     Instruction,
     Notice,
     OpenOrder,
+    PlaceOrder,
     Question,
     Quoted,
     Rates,
@@ -90,7 +91,9 @@ class Counter:
             self._later.pop(0)()
 
     def execute(self, caller: Principal, do: Instruction) -> Answer | Refused:
-        refused = check_instruction(caller, self.venue.market, 1, do, None)
+        refused = check_instruction(caller, 1, do, None)
+        if refused is None and isinstance(do, PlaceOrder) and do.price is None:
+            refused = check_price(caller, self.venue.market, 1, do)
         if refused is not None:
             return refused
         self.sequence += 1

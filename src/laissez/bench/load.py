@@ -1,9 +1,13 @@
-"""The load, as a process: connections that send at a fixed rate, whatever the answers take.
+"""The load, as a process, in one of two manners.
 
-The rate is that of the whole load, drawn at random over the connections; a request's latency
-counts from the instant at which it was due, so that a server that stalls is charged for every
-request that it kept waiting. A connection with `IN_FLIGHT_MAX` unanswered requests sends nothing
-until one is answered; what was due meanwhile is sent late, not dropped.
+*Traders that wait*: every connection keeps a few requests under way, and sends the next when one
+is answered. This finds how much the server takes; a latency counts from when it was sent.
+
+*A fixed rate*: requests are due at a rate, drawn at random over the connections, whatever the
+answers take. A latency counts from the instant at which the request was due, so that a server that
+stalls is charged for every request that it kept waiting. A connection with `IN_FLIGHT_MAX`
+unanswered requests sends nothing until one is answered; what was due meanwhile is sent late, not
+dropped.
 
 Reads its plan as JSON from standard input, writes what it saw as JSON to the file named there.
 """
@@ -32,7 +36,8 @@ class Plan(msgspec.Struct, frozen=True):
     url: str
     tokens: list[str]
     connections: int
-    requests_per_s: int
+    requests_per_s: int | None
+    in_flight: int
     seconds: float
     warm_up_s: float
     scopes: list[str]
@@ -87,6 +92,26 @@ async def _connect(plan: Plan, number: int) -> Trader:
 
 
 async def _send(plan: Plan, traders: list[Trader], seconds: float, seed: int) -> None:
+    if plan.requests_per_s is None:
+        await _keep_in_flight(plan, traders, seconds)
+    else:
+        await _send_at_rate(plan.requests_per_s, traders, seconds, seed)
+
+
+async def _keep_in_flight(plan: Plan, traders: list[Trader], seconds: float) -> None:
+    """Let every trader send the next request when one is answered."""
+    for trader in traders:
+        trader.goes_on = True
+        for _ in range(plan.in_flight - len(trader.in_flight)):
+            trader.fire(clock())
+    await asyncio.sleep(seconds)
+    for trader in traders:
+        trader.goes_on = False
+
+
+async def _send_at_rate(
+    requests_per_s: int, traders: list[Trader], seconds: float, seed: int
+) -> None:
     """Fire at the plan's rate; those due at a connection that has too much under way wait."""
     draw = random.Random(seed).random
     late: deque[tuple[Trader, float]] = deque()
@@ -98,10 +123,10 @@ async def _send(plan: Plan, traders: list[Trader], seconds: float, seed: int) ->
                 trader.fire(due)
             else:
                 late.append((trader, due))
-        target = int(elapsed * plan.requests_per_s)
+        target = int(elapsed * requests_per_s)
         while due_count < target:
             trader = traders[int(draw() * len(traders))]
-            due = begun + due_count / plan.requests_per_s
+            due = begun + due_count / requests_per_s
             if len(trader.in_flight) < IN_FLIGHT_MAX:
                 trader.fire(due)
             else:

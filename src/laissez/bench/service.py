@@ -30,13 +30,21 @@ class Load(msgspec.Struct, frozen=True):
     """How much is asked of the service."""
 
     connections: int = 200
-    requests_per_s: int = 26_000
+    requests_per_s: int | None = None
+    in_flight: int = 1
     seconds: float = 15.0
     warm_up_s: float = 3.0
     seed: int = 1
 
+    @property
+    def manner(self) -> str:
+        if self.requests_per_s is None:
+            return f"{self.in_flight} request(s) of each under way"
+        return f"{self.requests_per_s:,} requests/s offered"
+
 
 TRADERS = Load()
+AT_A_RATE = Load(requests_per_s=20_000)
 TENANTS = Load(connections=1_000, requests_per_s=6_500)
 
 
@@ -66,7 +74,7 @@ def measure(load: Load, say: Say, folder: Path | None = None) -> Measured:
             url = _url(server)
             say(f"filling {url}: 10,240 resources, {len(tokens.tenants)} tenants")
             fill(url, tokens)
-            say(f"{load.connections} connections, {load.requests_per_s:,} requests/s offered")
+            say(f"{load.connections} connections, {load.manner}")
             before = _cpu_s(server.pid)
             seen = _run_load(load, url, tokens.tenants, journal / "load.json")
             server_cpu = _cpu_s(server.pid) - before
@@ -97,6 +105,7 @@ def _run_load(load: Load, url: str, tokens: list[str], report: Path) -> Seen:
         tokens,
         load.connections,
         load.requests_per_s,
+        load.in_flight,
         load.seconds,
         load.warm_up_s,
         scopes_of(),
@@ -145,9 +154,15 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def both(say: Say, *, seconds: float, seed: int, folder: Path | None = None) -> dict[str, Any]:
-    """The two loads of interest: few busy traders, and many tenants at their own pace."""
-    replace = msgspec.structs.replace
-    traders = measure(replace(TRADERS, seconds=seconds, seed=seed), say, folder)
-    tenants = measure(replace(TENANTS, seconds=seconds, seed=seed), say, folder)
-    return {**msgspec.structs.asdict(traders), "many_connections": tenants}
+def all_loads(say: Say, *, seconds: float, seed: int, folder: Path | None = None) -> dict[str, Any]:
+    """The loads of interest: busy traders who wait for answers, the same number at a fixed rate,
+    and many tenants at their own pace."""
+    traders, at_a_rate, tenants = (
+        measure(msgspec.structs.replace(load, seconds=seconds, seed=seed), say, folder)
+        for load in (TRADERS, AT_A_RATE, TENANTS)
+    )
+    return {
+        **msgspec.structs.asdict(traders),
+        "at_a_fixed_rate": at_a_rate,
+        "many_connections": tenants,
+    }

@@ -31,12 +31,14 @@ class Trader(WSListener):
         self.refused = 0
         self.acknowledged: list[tuple[int, int]] = []
         self.lost_connection = False
+        self.goes_on = False
         self._number = number
         self._scopes = scopes
         self._random = random.Random(seed)
         self._orders: list[bytes] = []
         self._resources: list[bytes] = []
         self._count = 0
+        self._answered_count = 0
         self._transport: WSTransport | None = None
 
     def on_ws_connected(self, transport: WSTransport) -> None:
@@ -55,9 +57,14 @@ class Trader(WSListener):
                 self._answered(part, now)
         else:
             self._answered(payload[len(b'{"type":"Answer",') :], now)
+        if self.goes_on:
+            for _ in range(self._answered_count):
+                self.fire(clock())
+        self._answered_count = 0
 
     def _answered(self, answer: bytes, now: float) -> None:
         """`"id":17,"sequence":123,...`: the start of an answer, or a refusal of the service."""
+        self._answered_count += 1
         comma = answer.index(b",")
         request = int(answer[5:comma])
         self.latencies_s.append(now - self.in_flight.pop(request))

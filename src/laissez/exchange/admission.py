@@ -62,7 +62,7 @@ def check_allowance(caller: Principal, request_id: int | None, at: int) -> Refus
 
 
 def check_instruction(
-    caller: Principal, market: Market, request_id: int, do: Instruction, key: str | None
+    caller: Principal, request_id: int, do: Instruction, key: str | None
 ) -> Refused | None:
     """May this caller ask for this change, and is it of a size that we take?"""
     role, path, own_check = _RULES[type(do)]
@@ -72,38 +72,32 @@ def check_instruction(
         return refused
     if path is not None and len(getattr(do, path)) > PATH_MAX:
         return _bad(request_id, f"a path has at most {PATH_MAX} characters")
-    return None if own_check is None else own_check(caller, market, request_id, do)
+    return None if own_check is None else own_check(request_id, do)
 
 
-def _check_place(
+def check_price(
     caller: Principal, market: Market, request_id: int, do: PlaceOrder
 ) -> Refused | None:
     """The price of an order may come from a quote, but only from one that its tenant may see."""
+    assert caller.tenant is not None
+    rejected = market.check_visible(caller.tenant, do.scope)
+    if rejected is None:
+        return None
+    return Refused(
+        request_id,
+        rejected.code,
+        f"{do.scope!r} is not visible to you, so its quote can't be the price of your order; "
+        "give a price",
+    )
+
+
+def _check_order(request_id: int, do: PlaceOrder | AmendOrder | CancelOrder) -> Refused | None:
     if do.order is not None and not 0 < len(do.order) <= ORDER_ID_MAX:
         return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} characters")
-    if do.price is None and caller.tenant is not None:
-        rejected = market.check_visible(caller.tenant, do.scope)
-        if rejected is not None:
-            return Refused(
-                request_id,
-                rejected.code,
-                f"{do.scope!r} is not visible to you, so its quote can't be the price of your "
-                "order; give a price",
-            )
     return None
 
 
-def _check_order(
-    caller: Principal, market: Market, request_id: int, do: AmendOrder | CancelOrder
-) -> Refused | None:
-    if not 0 < len(do.order) <= ORDER_ID_MAX:
-        return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} characters")
-    return None
-
-
-def _check_attributes(
-    caller: Principal, market: Market, request_id: int, do: OfferResource
-) -> Refused | None:
+def _check_attributes(request_id: int, do: OfferResource) -> Refused | None:
     size = sum(len(name) + len(value) for name, value in do.attributes.items())
     if len(do.attributes) > ATTRIBUTES_MAX or size > ATTRIBUTE_TEXT_MAX:
         return _bad(
@@ -114,13 +108,13 @@ def _check_attributes(
     return None
 
 
-Check = Callable[[Principal, Market, int, Any], Refused | None]
+Check = Callable[[int, Any], Refused | None]
 
 _ARTICLE = {"operator": "an", "tenant": "a", "viewer": "a"}
 
 # Who may give an instruction, which of its fields is a path, and what else is looked at.
 _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
-    PlaceOrder: ("tenant", "scope", _check_place),
+    PlaceOrder: ("tenant", "scope", _check_order),
     AmendOrder: ("tenant", None, _check_order),
     CancelOrder: ("tenant", None, _check_order),
     ChangeLimit: ("tenant", "resource", None),

@@ -274,6 +274,10 @@ class Journal:
             "INSERT OR REPLACE INTO webhooks VALUES (?, ?, ?)", (webhook_id, webhook, delivered)
         )
 
+    def save_delivered(self, webhook_id: str, delivered: int) -> None:
+        """How far a webhook has got, if it is still there."""
+        self._write("UPDATE webhooks SET delivered = ? WHERE id = ?", (delivered, webhook_id))
+
     def remove_webhook(self, webhook_id: str) -> None:
         self._write("DELETE FROM webhooks WHERE id = ?", (webhook_id,))
 

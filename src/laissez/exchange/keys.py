@@ -49,7 +49,9 @@ class Keys:
         return kept if kept is not None and kept.sequence == sequence else None
 
     def remember(self, name: str, kept: Kept) -> None:
-        self.remember_place(name, kept.sequence)
+        if len(self._young) >= self._capacity:
+            self._old, self._young = self._young, {}
+        self._young[name] = kept.sequence
         self._answers[kept.sequence % ANSWERS_KEPT] = kept
 
     def remember_place(self, name: str, sequence: int) -> None:

@@ -54,14 +54,16 @@ class Webhook(msgspec.Struct, frozen=True):
     made_by: str
     key: str | None
 
+    def __repr__(self) -> str:
+        return f"Webhook(id={self.id!r}, url={self.url!r})"
+
 
 class Office:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._journal = exchange.journal
+        # A retry finds what the first request made, even if that is still being written.
         self._one_at_a_time = asyncio.Lock()
-        # One at a time, so that a retry finds what the first request made.
-        self._at_work = asyncio.Lock()
         self.webhooks: dict[str, Webhook] = {}
         self.delivered: dict[str, int] = {}
         self.on_webhooks_changed: Callable[[], None] = lambda: None
@@ -77,10 +79,10 @@ class Office:
         if caller.role != "operator":
             message = f"{type(do).__name__} needs an operator's token"
             return Refused(request_id, ServiceCode.FORBIDDEN, message)
-        if self._exchange.closed is not None:
-            message = "the service is stopping; retry with the same key when it is back"
-            return Refused(request_id, ServiceCode.STOPPING, message, 1_000)
         async with self._one_at_a_time:
+            if self._exchange.closed is not None:
+                message = "the service is stopping; retry with the same key when it is back"
+                return Refused(request_id, self._exchange.closed, message, 1_000)
             return await self._handle(caller, request_id, do, key)
 
     async def _handle(
@@ -90,19 +92,6 @@ class Office:
             return TokenList(tuple(token.info for token in self._exchange.access.tokens()))
         if isinstance(do, AskWebhooks):
             return WebhookList(tuple(self._info(webhook) for webhook in self.webhooks.values()))
-        async with self._at_work:
-            if self._exchange.closed is not None:
-                message = "the service is stopping; retry with the same key when it is back"
-                return Refused(request_id, self._exchange.closed, message, 1_000)
-            return await self._change(caller, request_id, do, key)
-
-    async def _change(
-        self,
-        caller: Principal,
-        request_id: int,
-        do: CreateToken | RevokeToken | AddWebhook | RemoveWebhook,
-        key: str | None,
-    ) -> Administered | Refused:
         try:
             if isinstance(do, CreateToken):
                 return await self._create_token(caller, request_id, do, key)
@@ -166,17 +155,17 @@ class Office:
         if len(self.webhooks) >= WEBHOOKS_MAX:
             return _bad(request_id, f"there are {WEBHOOKS_MAX} webhooks already; remove one")
         webhook = Webhook(secrets.token_hex(6), do.url, secrets.token_urlsafe(32), caller.name, key)
-        await self.save_delivered(webhook, self._exchange.execution.sequence)
+        encoded = msgspec.json.encode(webhook).decode()
+        begin = self._exchange.execution.sequence
+        await self._exchange.write(lambda: self._journal.save_webhook(webhook.id, encoded, begin))
         self.webhooks[webhook.id] = webhook
+        self.delivered[webhook.id] = begin
         self.on_webhooks_changed()
         return WebhookAdded(self._info(webhook), webhook.secret)
 
     async def save_delivered(self, webhook: Webhook, sequence: int) -> None:
         """A webhook has got everything up to a sequence number."""
-        encoded = msgspec.json.encode(webhook).decode()
-        await self._exchange.write(
-            lambda: self._journal.save_webhook(webhook.id, encoded, sequence)
-        )
+        await self._exchange.write(lambda: self._journal.save_delivered(webhook.id, sequence))
         self.delivered[webhook.id] = sequence
 
     async def _remove_webhook(self, request_id: int, do: RemoveWebhook) -> Administered | Refused:

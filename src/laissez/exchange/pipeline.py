@@ -28,7 +28,7 @@ from typing import Protocol
 import msgspec
 
 from laissez.exchange.access import Access, Limits, Principal
-from laissez.exchange.admission import check_allowance, check_instruction
+from laissez.exchange.admission import check_allowance, check_instruction, check_price
 from laissez.exchange.clock import Clock
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
@@ -40,7 +40,14 @@ from laissez.exchange.sequencing import LetTimePass, record_of
 from laissez.exchange.snapshots import Child, take
 from laissez.exchange.writer import Writer
 from laissez.market import Market
-from laissez.model import CloseStatements, Instruction, Notice, Refused, ServiceCode
+from laissez.model import (
+    CloseStatements,
+    Instruction,
+    Notice,
+    PlaceOrder,
+    Refused,
+    ServiceCode,
+)
 
 US_PER_S = 1_000_000
 CLOCK = "clock"
@@ -76,12 +83,15 @@ class Target(Protocol):
     def flush(self) -> None: ...
 
 
-class Ticket(msgspec.Struct, frozen=True, gc=False):
+class Ticket(msgspec.Struct, gc=False):
+    """A request on its way; `key_name` is noted when its key is found to be new."""
+
     caller: Principal
     do: Instruction
     key: str | None
     request_id: int
     target: Target
+    key_name: str | None = None
 
 
 class _OwnTicket(msgspec.Struct, frozen=True):
@@ -103,6 +113,7 @@ class Exchange:
     ) -> None:
         self.settings = settings or Settings()
         self.execution = recover(journal, self.settings.keys_kept, progress)
+        self.market: Market = self.execution.venue.market
         self.clock = clock or Clock(not_before=max(journal.last.at_us, self.market.now))
         self.access = Access(journal.tokens(), self.settings.limits)
         self.desk = Desk(self.execution.venue, self.clock.now, lambda: self.execution.sequence)
@@ -121,14 +132,10 @@ class Exchange:
         self._idle.set()
         self._timer: asyncio.TimerHandle | None = None
         self._checkpointing = False
-        self._snapshot_at = self.execution.sequence
+        self._snapshot_at = max((sequence for sequence, _ in journal.snapshots()), default=0)
         self._snapshot_task: asyncio.Task[None] | None = None
         self._settle_timer = self._loop.call_later(self.settings.settle_every_s, self._settle)
         self._set_timer()
-
-    @property
-    def market(self) -> Market:
-        return self.execution.venue.market
 
     # Authenticate -----------------------------------------------------------------------------
 
@@ -139,15 +146,22 @@ class Exchange:
 
     def submit(self, ticket: Ticket) -> None:
         """Take a request for a change; it is answered now if refused, or when it is durable."""
-        caller, request_id = ticket.caller, ticket.request_id
-        refused = (
-            check_allowance(caller, request_id, self.clock.now())
-            or check_instruction(caller, self.market, request_id, ticket.do, ticket.key)
-            or (self._is_full() and self._no_room(request_id))
+        caller, request_id, do = ticket.caller, ticket.request_id, ticket.do
+        refused = check_allowance(caller, request_id, self.clock.now()) or check_instruction(
+            caller, request_id, do, ticket.key
         )
+        # A retry is answered with what it did, whatever has changed since: so the key comes first.
+        if not refused and ticket.key is not None and self._is_repeated(ticket, ticket.key):
+            return
+        if not refused and type(do) is PlaceOrder and do.price is None:
+            refused = check_price(caller, self.market, request_id, do)
+        if not refused and self._is_full():
+            refused = self._no_room(request_id)
         if refused:
             ticket.target.refuse(refused)
-        elif ticket.key is None or not self._is_repeated(ticket, ticket.key):
+        else:
+            if ticket.key_name is not None:
+                self._in_flight[ticket.key_name] = ticket
             self._enqueue(ticket)
 
     def _is_full(self) -> bool:
@@ -162,7 +176,7 @@ class Exchange:
         return Refused(request_id, ServiceCode.BUSY, message, 100)
 
     def _is_repeated(self, ticket: Ticket, key: str) -> bool:
-        """Answer a key that was used before; a new key is noted as being in flight."""
+        """Answer a key that was used before."""
         name = key_name(ticket.caller.name, key)
         first = self._in_flight.get(name)
         if first is not None:
@@ -173,7 +187,7 @@ class Exchange:
             return True
         sequence = self.execution.keys.sequence(name)
         if sequence is None:
-            self._in_flight[name] = ticket
+            ticket.key_name = name
             return False
         kept = self.execution.keys.answer(sequence)
         if kept is None:
@@ -228,11 +242,11 @@ class Exchange:
                 events = execution.execute(entry)
             if isinstance(ticket, _OwnTicket):
                 continue
-            for each in self._all_who_asked(ticket):
+            sequence, at = execution.sequence, entry.do.at
+            for each in self._all_who_asked(ticket) if ticket.key_name else (ticket,):
                 target, request_id = each.target, each.request_id
                 if error is None:
-                    repeated = each is not ticket
-                    target.answer(request_id, execution.sequence, entry.do.at, events, repeated)
+                    target.answer(request_id, sequence, at, events, each is not ticket)
                 else:
                     target.refuse(_not_durable(request_id, error))
                 targets.add(target)
@@ -244,12 +258,11 @@ class Exchange:
             self._after_group()
 
     def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
-        """A ticket, and those that came with the same key while it was under way."""
-        if ticket.key is not None:
-            name = key_name(ticket.caller.name, ticket.key)
-            del self._in_flight[name]
-            if self._repeated and name in self._repeated:
-                return (ticket, *self._repeated.pop(name))
+        """A ticket with a key, and those that came with the same one while it was under way."""
+        assert ticket.key_name is not None
+        del self._in_flight[ticket.key_name]
+        if self._repeated:
+            return (ticket, *self._repeated.pop(ticket.key_name, ()))
         return (ticket,)
 
     def _after_group(self) -> None:

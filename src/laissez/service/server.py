@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import gc
 import ipaddress
+import logging
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -27,6 +29,8 @@ from laissez.service.doorway import Doorman, ImpatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
 from laissez.service.webhooks import Webhooks
+
+_log = logging.getLogger("laissez.server")
 
 DEFAULT_PORT = 7070
 SAMPLE_EVERY_S = 1.0
@@ -64,12 +68,27 @@ class Running(msgspec.Struct):
 def check_settings(settings: ServerSettings) -> None:
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise BadSettings("TLS needs both a certificate and a key; give both or neither")
+    if settings.tls_certificate is not None:
+        _check_certificate(settings)
     encrypted = settings.tls_certificate is not None or settings.behind_proxy
     if not encrypted and not _is_loopback(settings.host):
         raise BadSettings(
             f"on {settings.host} without TLS, tokens would cross the network in the clear; give a "
             "certificate and a key, or say that a proxy in front does TLS"
         )
+
+
+def _check_certificate(settings: ServerSettings) -> None:
+    assert settings.tls_certificate is not None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            settings.tls_certificate, settings.tls_key
+        )
+    except (OSError, ssl.SSLError) as error:
+        raise BadSettings(
+            f"the certificate {settings.tls_certificate} and the key {settings.tls_key} can't be "
+            f"used ({error}); give a certificate and the key that belongs to it, as PEM"
+        ) from None
 
 
 def _is_loopback(host: str) -> bool:
@@ -91,12 +110,12 @@ async def serving(
     """Run the service inside this event loop, for as long as the block lasts."""
     check_settings(settings)
     listener = _listen(settings)
-    try:
+    with contextlib.ExitStack() as if_it_fails:
+        if_it_fails.callback(listener.close)
         journal = Journal(settings.folder)
-    except BaseException:
-        listener.close()
-        raise
-    exchange = Exchange(journal, settings.exchange, progress=progress)
+        if_it_fails.callback(journal.close)
+        exchange = Exchange(journal, settings.exchange, progress=progress)
+        if_it_fails.pop_all()
     office = Office(exchange)
     doorman = Doorman(Reception(exchange, office))
     webhooks = Webhooks(exchange, office)
@@ -210,4 +229,7 @@ def _server(settings: ServerSettings, doorman: Doorman) -> _Server:
 async def _sample(doorman: Doorman) -> None:
     while True:
         await asyncio.sleep(SAMPLE_EVERY_S)
-        doorman.sample()
+        try:
+            doorman.sample()
+        except Exception as error:  # one bad sample must not end all others
+            _log.error("%s while sampling rates and quotes", type(error).__name__)

@@ -1,0 +1,153 @@
+"""TLS: the service with a certificate of its own; REST and WebSocket both, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+import pytest
+
+import serving
+from laissez.model import (
+    AskResources,
+    AskStatus,
+    OfferResource,
+    Reply,
+    Request,
+    ResourceList,
+    Subscribe,
+    Subscribed,
+    encode,
+)
+from laissez.service.server import BadSettings, ServerSettings
+from raw_websocket import Closed, RawSocket, TurnedAway, frame
+
+OPENSSL = shutil.which("openssl")
+pytestmark = pytest.mark.skipif(OPENSSL is None, reason="there is no openssl to make a certificate")
+
+
+class Secured(msgspec.Struct):
+    """A service that speaks TLS, and what is needed to speak with it."""
+
+    url: str
+    secret: str
+    context: ssl.SSLContext
+
+
+def make_certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1, signed by itself."""
+    assert OPENSSL is not None
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = [OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "2", "-subj", "/CN=exchange"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    return certificate, key
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = make_certificate(folder)
+    with_tls = partial(ServerSettings, tls_certificate=certificate, tls_key=key)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "ServerSettings", with_tls)
+        with serving.served(folder / "journal", "operator") as running:
+            context = ssl.create_default_context(cafile=str(certificate))
+            yield Secured(running.url, running.secrets["operator"], context)
+
+
+def port_of(secured: Secured) -> tuple[str, int]:
+    parts = urlsplit(secured.url)
+    assert parts.hostname is not None and parts.port is not None
+    return parts.hostname, parts.port
+
+
+def dial(secured: Secured) -> RawSocket:
+    return RawSocket(secured.url, secured.secret, tls=secured.context)
+
+
+def test_rest_over_tls(secured: Secured) -> None:
+    assert secured.url.startswith("https://127.0.0.1:")
+    with httpx.Client(verify=secured.context, base_url=secured.url) as http:
+        told = http.get("/v1/status", headers={"Authorization": f"Bearer {secured.secret}"})
+        assert told.status_code == 200
+        assert http.get("/v1/status").status_code == 401
+
+
+def test_the_socket_over_tls(secured: Secured) -> None:
+    """Requests, streams and refusals at the door, as without TLS."""
+    with dial(secured) as operator:
+        assert isinstance(operator.ask(Subscribe()), Subscribed)
+        operator.ask(OfferResource("h100/first/g0"))
+        assert isinstance(operator.ask(AskStatus()), Reply)
+    with pytest.raises(TurnedAway) as away:
+        RawSocket(secured.url, "lz_wrong", tls=secured.context)
+    assert away.value.status == 401
+
+
+def test_long_frames_over_tls_stay_whole(secured: Secured) -> None:
+    """Many frames of all lengths at once, read late."""
+    with dial(secured) as operator:
+        for scope, number in (("a", 1), ("b", 60), ("c", 300)):
+            offers = [OfferResource(f"h100/{scope}/{n}", {"x": "y" * 99}) for n in range(number)]
+            operator.answers(operator.send(*offers))
+    with RawSocket(secured.url, secured.secret, tls=secured.context, receive_buffer=4_096) as late:
+        asked = [Request(n, AskResources(f"h100/{'abc'[n % 3]}")) for n in range(60)]
+        late.send_raw(b"".join(frame(encode(each)) for each in asked))
+        answers = late.answers([each.id for each in asked])
+        sizes = [
+            len(answers[n].told.resources)  # type: ignore[union-attr]
+            for n in range(60)
+            if isinstance(answers[n], Reply) and isinstance(answers[n].told, ResourceList)  # type: ignore[union-attr]
+        ]
+        assert sizes == [1, 60, 300] * 20
+
+
+def test_who_speaks_plainly_to_tls_is_not_answered(secured: Secured) -> None:
+    """Neither HTTP nor a WebSocket without TLS gets anywhere, and others do not notice."""
+    plain = secured.url.replace("https:", "http:")
+    with pytest.raises(httpx.HTTPError):
+        httpx.get(f"{plain}/v1/status", headers={"Authorization": f"Bearer {secured.secret}"})
+    with pytest.raises((TurnedAway, Closed)):
+        RawSocket(plain, secured.secret)
+    with dial(secured) as operator:
+        assert isinstance(operator.ask(AskStatus()), Reply)
+
+
+def test_a_certificate_that_is_not_trusted_is_refused_by_the_client(secured: Secured) -> None:
+    with pytest.raises(ssl.SSLCertVerificationError):
+        RawSocket(secured.url, secured.secret, tls=ssl.create_default_context())
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_modern_tls_is_spoken(secured: Secured, version: ssl.TLSVersion) -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.minimum_version = context.maximum_version = version
+    with (
+        socket.create_connection(port_of(secured), 20) as plain,
+        context.wrap_socket(plain) as spoken,
+    ):
+        assert spoken.version() == {772: "TLSv1.3", 771: "TLSv1.2"}[version]
+
+
+def test_a_key_that_does_not_fit_is_said_in_a_sentence(tmp_path: Path) -> None:
+    """A certificate with another's key can't be served."""
+    (tmp_path / "other").mkdir()
+    certificate, _ = make_certificate(tmp_path)
+    _, key = make_certificate(tmp_path / "other")
+    wrong = partial(ServerSettings, tls_certificate=certificate, tls_key=key)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serving, "ServerSettings", wrong)
+        with pytest.raises(BadSettings), serving.served(tmp_path / "journal", "operator"):
+            pytest.fail("it serves")
