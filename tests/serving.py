@@ -16,7 +16,6 @@ from laissez.exchange.pipeline import Exchange, Settings
 from laissez.model import Role
 from laissez.service.server import Running, ServerSettings, serving
 
-
 T = TypeVar("T")
 
 

@@ -119,7 +119,7 @@ class Journal:
         """Connect, and give the last group there is."""
         if not read_only and not self.path.exists():
             _create(self.path)
-        self._connection = _connect(f"file:{self.path}" + ("?mode=ro" if read_only else ""))
+        self._connection = _connect(self.path, "?mode=ro" if read_only else "")
         self._opened.callback(self._connection.close)
         self._check_format()
         if not read_only:
@@ -174,7 +174,7 @@ class Journal:
         """Move what is in the write-ahead log into the file itself, beside the writer: its syncs
         take long. It has a connection of its own, so any thread may call it."""
         self.bytes_since_checkpoint = 0
-        connection = _connect(f"file:{self.path}")
+        connection = _connect(self.path)
         try:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         finally:
@@ -295,13 +295,13 @@ class Journal:
         """A consistent copy, also while another process writes."""
         if target.exists():
             raise JournalError(f"{target} exists already; name a new file")
+        target.touch(mode=0o600)
         copy = sqlite3.connect(target)
         try:
             self._connection.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")
         finally:
             copy.close()
-        target.chmod(0o600)
 
 
 def _why_not_opened(path: Path, error: sqlite3.Error) -> str:
@@ -322,7 +322,8 @@ def unpack(state: bytes) -> bytes:
     return zlib.decompress(state)
 
 
-def _connect(uri: str) -> sqlite3.Connection:
+def _connect(path: Path, options: str = "") -> sqlite3.Connection:
+    uri = path.absolute().as_uri() + options
     # One thread at a time uses it: the caller sees to that.
     return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
 

@@ -50,7 +50,7 @@ from laissez.model import (
 )
 
 US_PER_S = 1_000_000
-CLOCK = "clock"
+CLOCK = ":clock"  # no tenant can be called that
 GROUP_MAX = 2_000
 RETRY_S = 1
 CHECKPOINT_BYTES = 32 << 20
@@ -281,6 +281,7 @@ class Exchange:
     def _after_error(self, error: BaseException) -> None:
         if not isinstance(error, NotDurable):
             self.closed = ServiceCode.NOT_DURABLE
+            self._refuse_all_waiting(error)
             self.on_failure(f"the journal failed: {error}")
         elif self._timer is None:
             self._timer = self._loop.call_later(RETRY_S, self._fall_due)
@@ -292,6 +293,15 @@ class Exchange:
     def _end_checkpoint(self, checkpoint: asyncio.Future[None]) -> None:
         self._checkpointing = False
         checkpoint.exception()  # a later one may find room on the disk
+
+    def _refuse_all_waiting(self, error: BaseException) -> None:
+        """Nothing more is written: whether the last group was, only a restart can tell."""
+        waiting, self._waiting = self._waiting, []
+        for ticket in waiting:
+            if isinstance(ticket, Ticket):
+                for each in self._all_who_asked(ticket) if ticket.key_name else (ticket,):
+                    each.target.refuse(_not_durable(each.request_id, error))
+                    each.target.flush()
 
     # What falls due ---------------------------------------------------------------------------
 

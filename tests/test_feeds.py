@@ -1,0 +1,131 @@
+"""Streams: resumed exactly, or told that something is forgotten."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laissez.exchange import feeds as feeds_module
+from laissez.exchange.feeds import Feeds
+from laissez.model import (
+    Cancelled,
+    Charged,
+    Happened,
+    Lost,
+    Segments,
+    Settled,
+    Transferred,
+    decode_said,
+)
+
+KEPT = 5
+
+
+class Ear:
+    """A listener that remembers what it heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, Happened]] = []
+
+    def push(self, sequence: int, message: bytes) -> None:
+        said = decode_said(message)
+        assert isinstance(said, Happened)
+        assert said.sequence == sequence
+        self.heard.append((sequence, said))
+
+
+def happened(sequence: int, tenant: str) -> Happened:
+    return Happened(sequence, sequence * 10, (Cancelled(sequence * 10, tenant, f"o-{sequence}"),))
+
+
+def events_of(sequence: int, tenant: str) -> tuple[Cancelled, ...]:
+    return (Cancelled(sequence * 10, tenant, f"{tenant}/o-{sequence}"),)
+
+
+def decoded(messages: object) -> list[object]:
+    assert messages is not None
+    return [decode_said(message) for message in messages]  # type: ignore[attr-defined]
+
+
+@given(
+    st.integers(0, 20),
+    st.lists(st.lists(st.sampled_from(["ada", "bob"]), unique=True, max_size=2), max_size=30),
+)
+def test_a_stream_is_resumed_without_gap_or_told_so(begin: int, told: list[list[str]]) -> None:
+    """`after` gives all messages after a number, in order, or None if one of them is forgotten."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(feeds_module, "KEPT_PER_TENANT", KEPT)
+        patch.setattr(feeds_module, "KEPT_FOR_OPERATOR", KEPT)
+        feeds = Feeds(begin)
+        said: dict[str, list[Happened]] = {"ada": [], "bob": []}
+        everything: list[Happened] = []
+        for sequence, tenants in enumerate(told, begin + 1):
+            for tenant in tenants:
+                said[tenant].append(happened(sequence, tenant))
+                feeds.of(tenant).add(said[tenant][-1])
+            if tenants:
+                events = events_of(sequence, tenants[0])
+                feeds.publish_all(sequence, sequence * 10, events)
+                everything.append(Happened(sequence, sequence * 10, events))
+        for after in range(begin + len(told) + 2):
+            for tenant in ("ada", "bob"):
+                expect(feeds.of(tenant).after(after), said[tenant], after, begin)
+            expect(feeds.all_after(after), everything, after, begin)
+
+
+def expect(messages: object, said: list[Happened], after: int, begin: int) -> None:
+    wanted = [each for each in said if each.sequence > after]
+    if after < begin or len(wanted) > KEPT:
+        assert messages is None
+    else:
+        assert decoded(messages) == wanted
+
+
+def test_listeners_hear_their_own_stream() -> None:
+    """A tenant's listener hears that tenant, the operator's everything, nobody after leaving."""
+    feeds = Feeds(0)
+    ada, also_ada, bob, operator = Ear(), Ear(), Ear(), Ear()
+    for tenant, ear in (("ada", ada), ("ada", also_ada), ("bob", bob), (None, operator)):
+        feeds.listen(tenant, ear)
+    feeds.of("ada").add(happened(1, "ada"))
+    feeds.publish_all(1, 10, events_of(1, "ada"))
+    feeds.leave("ada", also_ada)
+    feeds.of("ada").add(happened(2, "ada"))
+    feeds.leave(None, operator)
+    feeds.publish_all(2, 20, events_of(2, "ada"))
+    assert ada.heard == [(1, happened(1, "ada")), (2, happened(2, "ada"))]
+    assert also_ada.heard == ada.heard[:1]
+    assert bob.heard == []
+    assert operator.heard == [(1, Happened(1, 10, events_of(1, "ada")))]
+
+
+def test_a_listener_may_leave_while_it_is_told() -> None:
+    """One that is too slow leaves in the middle of a push; the others still hear."""
+    feeds = Feeds(0)
+
+    class Leaver(Ear):
+        def push(self, sequence: int, message: bytes) -> None:
+            super().push(sequence, message)
+            feeds.leave("ada", self)
+            feeds.leave(None, self)
+
+    ears = [Leaver(), Ear(), Leaver()]
+    for ear in ears:
+        feeds.listen("ada", ear)
+    feeds.of("ada").add(happened(1, "ada"))
+    feeds.of("ada").add(happened(2, "ada"))
+    assert [len(ear.heard) for ear in ears] == [1, 2, 1]
+    for ear in ears:
+        feeds.listen(None, ear)
+    feeds.publish_all(3, 30, events_of(3, "ada"))
+    assert [len(ear.heard) for ear in ears] == [2, 3, 2]
+
+
+def test_the_operator_is_told_everything_but_explanations() -> None:
+    """A settled charge comes without its segments, a transfer with both sides."""
+    feeds = Feeds(0)
+    moved = Transferred(9, "h/0", "ada", "bob", "bob/1", "outbid")
+    settled = Settled(9, "ada", "h/0", 1, 80, Segments([(1, 9, 10, "floor")]))
+    feeds.publish_all(1, 9, (settled, moved))
+    assert decoded(feeds.all_after(0)) == [Happened(1, 9, (Charged(9, "ada", "h/0", 1, 80), moved))]
+    feeds.of("ada").add(Happened(1, 9, (Lost(9, "h/0", "outbid"),)))
+    assert decoded(feeds.of("ada").after(0)) == [Happened(1, 9, (Lost(9, "h/0", "outbid"),))]
