@@ -1,7 +1,7 @@
 """The load, as a process, in one of two manners.
 
-*Traders that wait*: every connection keeps a few requests under way, and sends the next when one
-is answered. This finds how much the server takes; a latency counts from when it was sent.
+*Traders that wait*: a number of requests is under way, spread over the connections; a connection
+sends the next when one is answered. A latency counts from when the request was sent.
 
 *A fixed rate*: requests are due at a rate, drawn at random over the connections, whatever the
 answers take. A latency counts from the instant at which the request was due, so that a server that
@@ -37,7 +37,7 @@ class Plan(msgspec.Struct, frozen=True):
     tokens: list[str]
     connections: int
     requests_per_s: int | None
-    in_flight: int
+    under_way: int
     seconds: float
     warm_up_s: float
     scopes: list[str]
@@ -93,16 +93,17 @@ async def _connect(plan: Plan, number: int) -> Trader:
 
 async def _send(plan: Plan, traders: list[Trader], seconds: float, seed: int) -> None:
     if plan.requests_per_s is None:
-        await _keep_in_flight(plan, traders, seconds)
+        await _keep_under_way(plan, traders, seconds)
     else:
         await _send_at_rate(plan.requests_per_s, traders, seconds, seed)
 
 
-async def _keep_in_flight(plan: Plan, traders: list[Trader], seconds: float) -> None:
+async def _keep_under_way(plan: Plan, traders: list[Trader], seconds: float) -> None:
     """Let every trader send the next request when one is answered."""
-    for trader in traders:
+    each, more = divmod(plan.under_way, len(traders))
+    for number, trader in enumerate(traders):
         trader.goes_on = True
-        for _ in range(plan.in_flight - len(trader.in_flight)):
+        for _ in range(each + (number < more) - len(trader.in_flight)):
             trader.fire(clock())
     await asyncio.sleep(seconds)
     for trader in traders:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from laissez.bench.service import TRADERS, Load, all_loads, measure
+from laissez.bench.service import TRADERS, Load, all_loads, measure_rounds
 from laissez.bench.trader import IN_FLIGHT_MAX
 from laissez.cli.output import json_option
 
@@ -21,11 +21,14 @@ def bench() -> None:
 @click.option("--connections", type=int, help="How many; with it, only this load is run.")
 @click.option("--rate", type=int, help="Requests offered per second, over all connections.")
 @click.option(
-    "--in-flight",
-    type=click.IntRange(1, IN_FLIGHT_MAX),
-    default=TRADERS.in_flight,
+    "--under-way",
+    type=click.IntRange(1),
+    default=TRADERS.under_way,
     show_default=True,
-    help="Requests under way on each connection, without --rate.",
+    help="Without --rate: requests under way, over all connections; at most 32 on each.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1), default=3, show_default=True, help="Of which the median."
 )
 @click.option("--seconds", default=TRADERS.seconds, show_default=True, help="Length of a load.")
 @click.option("--seed", default=1, show_default=True, help="For what the clients ask.")
@@ -38,7 +41,8 @@ def bench() -> None:
 def service(
     connections: int | None,
     rate: int | None,
-    in_flight: int,
+    under_way: int,
+    rounds: int,
     seconds: float,
     seed: int,
     folder: Path | None,
@@ -48,9 +52,10 @@ def service(
 
     Starts a server and a load, each a process of its own, on this machine's loopback, and prints
     what the load saw as JSON; what is going on is said on stderr. Three loads are run: 200
-    connections that each send the next request when the last is answered; under at_a_fixed_rate,
-    as many that send at a rate, whatever the answers take; and under many_connections, 1,000 at a
-    tenant's pace. At a rate, a latency counts from the instant at which the request was due.
+    connections that send the next request when one is answered; under at_a_fixed_rate, as many
+    that send at a rate, whatever the answers take; and under many_connections, 1,000 at a tenant's
+    pace. At a rate, a latency counts from the instant at which the request was due.
+    Of several rounds the one with the median p99 is shown, with the p99 of all beside it.
     'durable' says that every acknowledged command was found in the journal, which is synced before
     anything is acknowledged.
     """
@@ -59,15 +64,17 @@ def service(
         if not as_json:
             click.echo(sentence, err=True)
 
-    if connections is None and rate is None and in_flight == TRADERS.in_flight:
-        found: object = all_loads(say, seconds=seconds, seed=seed, folder=folder)
+    if under_way > IN_FLIGHT_MAX * (connections or TRADERS.connections):
+        raise click.UsageError(f"at most {IN_FLIGHT_MAX} requests are under way on a connection")
+    if connections is None and rate is None and under_way == TRADERS.under_way:
+        found: object = all_loads(say, rounds=rounds, seconds=seconds, seed=seed, folder=folder)
     else:
         load = Load(
             TRADERS.connections if connections is None else connections,
             rate,
-            in_flight,
+            under_way,
             seconds,
             seed=seed,
         )
-        found = measure(load, say, folder)
+        found = measure_rounds(load, rounds, say, folder).document()
     click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())

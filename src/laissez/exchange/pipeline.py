@@ -53,7 +53,7 @@ US_PER_S = 1_000_000
 CLOCK = ":clock"  # no tenant can be called that
 GROUP_MAX = 2_000
 RETRY_S = 1
-CHECKPOINT_BYTES = 32 << 20
+CHECKPOINT_BYTES = 8 << 20
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     queue_max: int = 20_000
     keys_kept: int = 500_000
-    snapshot_every: int = 250_000
+    snapshot_every: int = 500_000
     settle_every_s: int = 3_600
 
 

@@ -53,6 +53,7 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 COPIED_BYTES_MAX = 8_192
 HEADER_ROOM = 14
 SILENT_COMMANDS_MAX = 1_000
+TEXT = WSMsgType.TEXT
 
 
 class _OnlyId(msgspec.Struct):
@@ -129,21 +130,22 @@ class Trader(WSListener):
         kind = frame.msg_type
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
             self._close_for_nonsense("no extension was agreed on")
+        elif kind == TEXT and self._fragments is None:
+            if frame.fin:
+                self._read(frame.get_payload_as_bytes())
+            else:
+                self._fragments = bytearray()
+                self._gather(frame)
         elif kind == WSMsgType.CLOSE:
             self.close(WSCloseCode.OK, "")
         elif kind == WSMsgType.CONTINUATION:
             self._gather(frame)
-        elif kind not in (WSMsgType.TEXT, WSMsgType.BINARY):
+        elif kind not in (TEXT, WSMsgType.BINARY):
             return
         elif self._fragments is not None:
             self._close_for_nonsense("a message began within another")
-        elif kind == WSMsgType.BINARY:
-            self._refuse_binary(frame)
-        elif frame.fin:
-            self._read(frame.get_payload_as_bytes())
         else:
-            self._fragments = bytearray()
-            self._gather(frame)
+            self._refuse_binary(frame)
 
     def _gather(self, frame: WSFrame) -> None:
         """A message in several frames."""
@@ -255,7 +257,7 @@ class Trader(WSListener):
             return
         frame = out[0] if len(out) == 1 else b"[" + b",".join(out) + b"]"
         if len(frame) <= COPIED_BYTES_MAX:
-            transport.send(WSMsgType.TEXT, frame)
+            transport.send(TEXT, frame)
         else:
             buffer = bytearray(HEADER_ROOM)
             buffer += frame
