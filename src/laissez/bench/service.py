@@ -20,6 +20,8 @@ import msgspec
 
 from laissez.bench.load import Plan, Seen
 from laissez.bench.setting import fill, journaled_keys, make_tokens, scopes_of
+from laissez.exchange.access import Limits
+from laissez.exchange.pipeline import Settings
 
 TENANTS_MAX = 200
 
@@ -84,9 +86,13 @@ def measure(load: Load, say: Say, folder: Path | None = None) -> Measured:
 
 
 def _start(folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "laissez.service", str(folder)], stdout=subprocess.PIPE
+    """A server as anybody would start it, but for a token's allowance: a load is one on purpose."""
+    settings = Settings(
+        limits=Limits(requests_per_s=1_000_000, burst=1_000_000, connections=10_000)
     )
+    command = [sys.executable, "-m", "laissez.service", str(folder)]
+    command += ["--settings", msgspec.json.encode(settings).decode()]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
 def _url(server: subprocess.Popen[bytes]) -> str:

@@ -52,11 +52,10 @@ class Trader(WSListener):
             return
         now = clock()
         payload = frame.get_payload_as_bytes()
-        if payload[:1] == b"[":
-            for part in payload[1:].split(b'{"type":"Answer",')[1:]:
-                self._answered(part, now)
-        else:
-            self._answered(payload[len(b'{"type":"Answer",') :], now)
+        for part in payload.split(b'{"type":"Answer",')[1:]:
+            self._answered(part, now)
+        for part in payload.split(b'{"type":"Refused",')[1:]:
+            self._answered(part, now)
         if self.goes_on:
             for _ in range(self._answered_count):
                 self.fire(clock())
