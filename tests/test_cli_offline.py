@@ -114,7 +114,9 @@ def test_info_of_a_new_journal(tmp_path: Path) -> None:
 
 def test_verify(folder: Path) -> None:
     """A sound journal is told to be, with its digest."""
-    assert text("journal", "verify", str(folder)).startswith("sound: 4 entries in 2 groups, 1 snap")
+    assert text("journal", "verify", str(folder)).startswith(
+        "sound: 4 commands in 2 groups, 1 snap"
+    )
     found = run_json("journal", "verify", str(folder))
     assert found["sequence"] == 4 and found["snapshots_compared"] == 1 and found["digest"]
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,25 @@ def test_the_first_start_shows_a_token_once(tmp_path: Path) -> None:
     assert tokens[0] is not None
     assert tokens[1] is None
     assert tokens[2] not in (None, tokens[0])
+
+
+def test_a_start_that_fails_swallows_no_token(tmp_path: Path) -> None:
+    """Where the service can't listen, the next start still shows the first token."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "laissez.cli.main", "up", str(tmp_path / "data")]
+        done = subprocess.run(
+            [*command, "--port", port],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "choose another port" in done.stderr
+    with up(tmp_path / "data", "--json") as service:
+        assert service.stdout is not None
+        assert "operator_token" in json.loads(service.stdout.readline())
 
 
 def test_the_sample_trades_and_takes_a_guest(tmp_path: Path) -> None:

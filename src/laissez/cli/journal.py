@@ -15,7 +15,7 @@ import click
 import msgspec
 
 from laissez.cli import clock
-from laissez.cli.amounts import show_time
+from laissez.cli.amounts import counted, show_time
 from laissez.cli.documents import JournalCopied, JournalExported, JournalInfo, JournalSound
 from laissez.cli.output import json_option, progress_bar, say, say_json, table
 from laissez.exchange.journal import FILE_NAME, Journal
@@ -96,8 +96,9 @@ def verify_journal(folder: Path, as_json: bool) -> None:
         )
     else:
         say(
-            f"sound: {found.sequence:,} entries in {found.groups:,} groups, "
-            f"{found.snapshots_compared:,} snapshots compared\ndigest {found.digest}"
+            f"sound: {counted(found.sequence, 'command')} in "
+            f"{counted(found.groups, 'group')}, "
+            f"{counted(found.snapshots_compared, 'snapshot')} compared\ndigest {found.digest}"
         )
 
 

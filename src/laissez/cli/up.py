@@ -25,7 +25,7 @@ from laissez.cli.documents import Started
 from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.exchange.access import Limits, new_token
 from laissez.exchange.journal import Journal, JournalError
-from laissez.exchange.pipeline import Settings
+from laissez.exchange.pipeline import Exchange, Settings
 from laissez.model import Role
 from laissez.sample.play import play
 from laissez.sample.tenants import GUEST, MINDS
@@ -107,15 +107,19 @@ def _of_a_sample(settings: ServerSettings) -> ServerSettings:
     return ServerSettings(settings.folder, port=settings.port, exchange=settings.exchange)
 
 
-def _first_token(folder: Path, another: bool) -> str | None:
-    """A new operator's token, if there is none yet or another is wanted."""
-    journal = Journal(folder)
-    try:
-        if not another and any(token.role == "operator" for token in journal.tokens()):
-            return None
-        return _make_token(journal, "operator", None, "made at a start of the service")
-    finally:
-        journal.close()
+def _first_token(exchange: Exchange, another: bool) -> str | None:
+    """A new operator's token, if there is none yet or another is wanted.
+
+    It is made when the service listens: whatever stops it before must not swallow the one sight
+    of it.
+    """
+    if not another and any(token.role == "operator" for token in exchange.access.tokens()):
+        return None
+    note = "made at a start of the service"
+    secret, token = new_token("operator", None, at=exchange.clock.now(), note=note)
+    exchange.journal.save_token(token)
+    exchange.access.add(token)
+    return secret
 
 
 def _make_token(journal: Journal, role: Role, tenant: str | None, note: str) -> str:
@@ -125,9 +129,8 @@ def _make_token(journal: Journal, role: Role, tenant: str | None, note: str) -> 
 
 
 def _run(settings: ServerSettings, another: bool, as_json: bool) -> None:
-    secret = _first_token(settings.folder, another)
-
     def ready(running: Running) -> None:
+        secret = _first_token(running.exchange, another)
         if as_json:
             say_json(Started(running.url, str(settings.folder), secret))
             return

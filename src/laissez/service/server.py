@@ -11,6 +11,7 @@ import contextlib
 import gc
 import ipaddress
 import logging
+import os
 import socket
 import ssl
 import sys
@@ -183,8 +184,9 @@ def _listen(settings: ServerSettings) -> socket.socket:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
+        why = os.strerror(error.errno or 0)
         raise BadSettings(
-            f"can't listen on {settings.host} port {settings.port} ({error.strerror}); "
+            f"can't listen on {settings.host} port {settings.port} ({why}); "
             "stop what uses it or choose another port"
         ) from None
 
