@@ -1,12 +1,18 @@
-"""How hard Hypothesis looks, chosen by HYPOTHESIS_PROFILE.
+"""What tests share: exchanges to talk to, and how hard Hypothesis looks (HYPOTHESIS_PROFILE).
 
 `ci`, the default, tries the same examples each time: a change is judged by what it changed.
 `long` looks for new ones; `make fuzz` runs it and prints the seed that repeats it.
 """
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from client_pool import Pool, open_pool
+from fake_exchange import FakeExchange, fake_exchange
+from serving import Served, served
 
 # A slow machine is not a failure.
 settings.register_profile(
@@ -30,3 +36,24 @@ settings.register_profile(
     stateful_step_count=200,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def exchange() -> Iterator[FakeExchange]:
+    """An exchange that does what a test tells it to."""
+    with fake_exchange() as exchange:
+        yield exchange
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The real service, one for a file of tests."""
+    with served(tmp_path_factory.mktemp("journal"), "operator", "ada", "dalia") as service:
+        yield service
+
+
+@pytest.fixture
+def pool(real: Served, request: pytest.FixtureRequest) -> Iterator[Pool]:
+    """A tree of its own in the real service."""
+    with open_pool(real, request.node.name) as pool:
+        yield pool

@@ -4,15 +4,14 @@ exchange where it can be, against a fake one where the exchange must misbehave."
 import inspect
 import pickle
 import stat
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from client_pool import Pool, open_pool
-from fake_exchange import TOKEN, FakeExchange, fake_exchange
+from client_pool import Pool
+from fake_exchange import TOKEN, FakeExchange
 from laissez.client import (
     AsyncClient,
     Client,
@@ -43,27 +42,9 @@ from laissez.model import (
     Quoted,
 )
 from laissez.model import Rejected as RejectedEvent
-from serving import Served, served
+from serving import served
 
 G0 = "h100/east/r1/g0"
-
-
-@pytest.fixture
-def exchange() -> Iterator[FakeExchange]:
-    with fake_exchange() as exchange:
-        yield exchange
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("journal"), "operator", "ada", "dalia") as service:
-        yield service
-
-
-@pytest.fixture
-def pool(real: Served, request: pytest.FixtureRequest) -> Iterator[Pool]:
-    with open_pool(real, request.node.name) as pool:
-        yield pool
 
 
 @pytest.fixture(autouse=True)

@@ -3,13 +3,12 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Iterator
 
 import pytest
 from picows import WSUpgradeResponse
 
-from client_pool import Pool, open_pool
-from fake_exchange import ANSWER_LOST, TOKEN, FakeExchange, fake_exchange
+from client_pool import Pool
+from fake_exchange import ANSWER_LOST, TOKEN, FakeExchange
 from laissez.client import (
     AsyncClient,
     Client,
@@ -41,27 +40,8 @@ from laissez.model import (
     Resync,
 )
 from laissez.model import Rejected as RejectedEvent
-from serving import Served, served
 
 G0 = "h100/east/r1/g0"
-
-
-@pytest.fixture
-def exchange() -> Iterator[FakeExchange]:
-    with fake_exchange() as exchange:
-        yield exchange
-
-
-@pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("journal"), "operator", "ada", "dalia") as service:
-        yield service
-
-
-@pytest.fixture
-def pool(real: Served, request: pytest.FixtureRequest) -> Iterator[Pool]:
-    with open_pool(real, request.node.name) as pool:
-        yield pool
 
 
 # --- holding, at the real exchange --------------------------------------------------------------

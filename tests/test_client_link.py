@@ -4,7 +4,6 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -34,12 +33,6 @@ from laissez.model import (
 )
 
 BUSY = Refused(None, ServiceCode.BUSY, "come again", 1)
-
-
-@pytest.fixture
-def exchange() -> Iterator[FakeExchange]:
-    with fake_exchange() as exchange:
-        yield exchange
 
 
 # --- resending ----------------------------------------------------------------------------------

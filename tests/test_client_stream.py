@@ -1,7 +1,6 @@
 """One stream for many listeners: nothing missed, nothing told twice, through every loss."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from picows import WSUpgradeResponse
 from fake_exchange import (
     TOKEN,
     FakeExchange,
-    fake_exchange,
     happened,
     using,
 )
@@ -28,12 +26,6 @@ from laissez.model import (
 )
 
 BUSY = Refused(None, ServiceCode.BUSY, "come again", 1)
-
-
-@pytest.fixture
-def exchange() -> Iterator[FakeExchange]:
-    with fake_exchange() as exchange:
-        yield exchange
 
 
 async def take(stream: Any, number: int) -> list[Any]:

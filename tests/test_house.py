@@ -79,6 +79,7 @@ IMPURE_BUILTINS = {"input", "open", "print"}
 
 FORBIDDEN_FILE_NAMES = {"utils.py", "common.py", "helpers.py"}
 LINES_MAX = 600
+HOUSE_SUFFIXES = {".py", ".pyc", ".yaml"}
 
 PAPERS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/decisions.md"]
 
@@ -184,11 +185,17 @@ def impurities(house: Path) -> list[str]:
 
 def untidy_files(house: Path) -> list[str]:
     folders = sorted({path.parent for path in house.rglob("*.py")})
+    strays = [
+        path
+        for path in sorted(house.rglob("*"))
+        if path.is_file() and path.suffix not in HOUSE_SUFFIXES and path.name != "py.typed"
+    ]
     wrong = [
         f"{folder.name} has no __init__.py that says what lives here"
         for folder in folders
         if not (folder / "__init__.py").exists()
     ]
+    wrong += [f"{path.name} does not belong in the house" for path in strays]
     for module in read_modules(house).values():
         if ast.get_docstring(module.tree) is None:
             wrong.append(f"{module.name} does not open with a docstring")
@@ -497,10 +504,11 @@ def test_an_impurity_is_found(tmp_path: Path, text: str) -> None:
         ("market/utils.py", '"""Things."""'),
         ("market/deeper/book.py", '"""A book."""'),
         ("market/book.py", '"""A book."""' + "\n" * LINES_MAX + "page = 601"),
+        ("market/book.py.orig", '"""A book, before it was mended."""'),
     ],
 )
 def test_an_untidy_file_is_found(tmp_path: Path, name: str, text: str) -> None:
-    """A file without docstring, with an empty name, in no package or too long is seen."""
+    """A file without docstring or telling name, in no package, too long or left over is seen."""
     assert len(untidy_files(build(tmp_path, {name: text}))) == 1
 
 

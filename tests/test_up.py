@@ -194,5 +194,5 @@ def test_the_screen_shows_who_holds_what() -> None:
     console.print(screen(scene, ["directions"], 40))
     shown = console.export_text()
     console.file.close()
-    for expected in ("directions", "ada", "$2.50/h", "free", "$2.00/h", "$1.500000", "takes"):
+    for expected in ("directions", "ada", "$2.50/h", "free", "$2.00/h", "$1.50", "takes"):
         assert expected in shown

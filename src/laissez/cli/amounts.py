@@ -11,10 +11,8 @@ from datetime import datetime
 
 from laissez.client import money
 from laissez.client.advice import LEVELS_ATTRIBUTE
-from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
 
 US_PER_S = 1_000_000
-MICROS_PER_CHARGE_STEP = 100
 
 _UNITS_S = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
@@ -28,10 +26,7 @@ def show_rate(micros_per_hour: int | None) -> str:
     return "" if micros_per_hour is None else money.show_rate(micros_per_hour)
 
 
-def show_charge(charge: int) -> str:
-    step = CHARGE_UNITS_PER_MICRO_DOLLAR * MICROS_PER_CHARGE_STEP
-    micros = (2 * charge + step) // (2 * step) * MICROS_PER_CHARGE_STEP
-    return money.show_rate(micros).removesuffix("/h")
+show_charge = money.show_charge
 
 
 def show_attributes(attributes: Mapping[str, str]) -> str:

@@ -12,9 +12,10 @@ import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from laissez.model.values import MAX_RATE
+from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, MAX_RATE
 
 MICROS_PER_DOLLAR = 1_000_000
+MICROS_PER_CHARGE_STEP = 100
 UNITS_US = {
     "us": 1,
     "ms": 1_000,
@@ -111,7 +112,17 @@ def optional_instant_us(expires: Expiry | None) -> int | None:
 
 def show_rate(micros: int) -> str:
     """A rate for people, exact, with cents at least: $3.10/h."""
+    return f"{_show_dollars(micros)}/h"
+
+
+def show_charge(charge: int) -> str:
+    """A charge for people, rounded half up to a hundredth of a cent: $0.0042."""
+    step = CHARGE_UNITS_PER_MICRO_DOLLAR * MICROS_PER_CHARGE_STEP
+    return _show_dollars((2 * charge + step) // (2 * step) * MICROS_PER_CHARGE_STEP)
+
+
+def _show_dollars(micros: int) -> str:
     sign = "-" if micros < 0 else ""
     dollars, rest = divmod(abs(micros), MICROS_PER_DOLLAR)
     cents = f"{rest:06}".rstrip("0").ljust(2, "0")
-    return f"{sign}${dollars:,}.{cents}/h"
+    return f"{sign}${dollars:,}.{cents}"

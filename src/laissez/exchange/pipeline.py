@@ -5,7 +5,7 @@
       -> validate           `submit`: allowance, role, size, key; refused here, nothing happened
       -> sequence           `_sequence`: everything that waits becomes one group, in the order in
                             which it came, numbered on from the last, stamped with one instant
-      -> journal            `_sequence` hands the group to the writer's thread: one row, one sync
+      -> journal            `_sequence` hands the group to the writer: one row, one sync
       -> apply              `_written`: the group is durable, each entry is executed
       -> answer, publish    `_written`: each ticket is answered, streams are fed by the execution
 
@@ -243,7 +243,7 @@ class Exchange:
             if isinstance(ticket, _OwnTicket):
                 continue
             sequence, at = execution.sequence, entry.do.at
-            for each in self._all_who_asked(ticket) if ticket.key_name else (ticket,):
+            for each in self._all_who_asked(ticket):
                 target, request_id = each.target, each.request_id
                 if error is None:
                     target.answer(request_id, sequence, at, events, each is not ticket)
@@ -258,12 +258,11 @@ class Exchange:
             self._after_group()
 
     def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
-        """A ticket with a key, and those that came with the same one while it was under way."""
-        assert ticket.key_name is not None
+        """A ticket, and those that came with the same key while it was under way."""
+        if ticket.key_name is None:
+            return (ticket,)
         del self._in_flight[ticket.key_name]
-        if self._repeated:
-            return (ticket, *self._repeated.pop(ticket.key_name, ()))
-        return (ticket,)
+        return (ticket, *self._repeated.pop(ticket.key_name, ()))
 
     def _after_group(self) -> None:
         for tell in self.on_applied:
@@ -299,7 +298,7 @@ class Exchange:
         waiting, self._waiting = self._waiting, []
         for ticket in waiting:
             if isinstance(ticket, Ticket):
-                for each in self._all_who_asked(ticket) if ticket.key_name else (ticket,):
+                for each in self._all_who_asked(ticket):
                     each.target.refuse(_not_durable(each.request_id, error))
                     each.target.flush()
 
@@ -330,7 +329,7 @@ class Exchange:
     # Snapshots, the end -----------------------------------------------------------------------
 
     async def write(self, change: Callable[[], None]) -> None:
-        """Change something else in the journal's file, in the writer's thread."""
+        """Change something else in the journal's file, by its one writer."""
         await self._writer.wait_for(change)
 
     def _begin_snapshot(self) -> None:

@@ -2,9 +2,10 @@
 
 `apply` is deterministic: two venues fed the same records are the same venue, and have the same
 digest. A cordon is made of market commands, derived here and never journaled themselves: what is
-idle under a cordoned scope is withdrawn and kept aside, what falls idle or is withdrawn later
-follows, and a holder that gives its resource back gives it to the operator, not to the next order.
-While a resource under a cordon is held it is traded as ever: price alone never takes it out.
+idle under a cordoned scope is withdrawn and kept aside, what falls idle later follows, and a holder
+that gives its resource back gives it to the operator, not to the next order. While a resource under
+a cordon is held it is traded as ever: price alone never takes it out. What the operator withdraws
+by name is gone, cordon or not.
 """
 
 from __future__ import annotations

@@ -11,12 +11,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from laissez.client.money import show_rate
-from laissez.model import CHARGE_UNITS_PER_MICRO_DOLLAR, Resource, TenantSummary
+from laissez.client.money import show_charge, show_rate
+from laissez.model import Resource, TenantSummary
 from laissez.sample.scene import Scene
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
-MICROS_PER_DOLLAR = 1_000_000
 US_PER_S = 1_000_000
 ROW = 4
 FRAMES = 8
@@ -79,14 +78,9 @@ def _tenants_table(tenants: tuple[TenantSummary, ...]) -> Table:
             Text(tenant.tenant, style=colour_of(tenant.tenant)),
             str(tenant.holdings),
             str(tenant.orders),
-            _dollars(tenant.charge),
+            show_charge(tenant.charge),
         )
     return table
-
-
-def _dollars(charge: int) -> str:
-    micros = charge // CHARGE_UNITS_PER_MICRO_DOLLAR
-    return f"${micros // MICROS_PER_DOLLAR:,}.{micros % MICROS_PER_DOLLAR:06}"
 
 
 def _news(scene: Scene, lines: int) -> Text:
