@@ -1,9 +1,14 @@
 """The line that does not break: resending, retrying, giving up, resuming; nothing acts twice."""
 
 import asyncio
+import base64
+import contextlib
+import hashlib
 import logging
 import socket
 import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -19,6 +24,7 @@ from fake_exchange import (
     using,
 )
 from laissez.client import AsyncClient, Client, ConnectionFailed, Refusal, Unauthenticated
+from laissez.client import connection as connection_module
 from laissez.client import link as link_module
 from laissez.model import (
     Answer,
@@ -287,6 +293,94 @@ def test_a_closed_client_says_so(exchange: FakeExchange) -> None:
             await waiting
         with pytest.raises(ConnectionFailed, match="closed"):
             await client.status()
+
+    asyncio.run(main())
+
+
+@asynccontextmanager
+async def raw_exchange(
+    handle: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """An address at which connections are handled byte by byte."""
+    handling = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handling.append(asyncio.current_task())
+        with contextlib.suppress(ConnectionError):
+            await handle(reader, writer)
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await asyncio.wait_for(asyncio.gather(*(task for task in handling if task)), 5)
+
+
+async def shake_hands(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The exchange's half of a WebSocket handshake, and nothing after it."""
+    asked = await reader.readuntil(b"\r\n\r\n")
+    key = asked.split(b"Sec-WebSocket-Key: ")[1].split(b"\r\n")[0]
+    accept = hashlib.sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+    writer.write(
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: " + base64.b64encode(accept) + b"\r\n\r\n"
+    )
+
+
+def test_a_handshake_that_nobody_waits_for_leaves_nothing() -> None:
+    """A client closed while it dials: the connection is given up, and no task outlives it."""
+
+    async def main() -> None:
+        knocked, go_on = asyncio.Event(), asyncio.Event()
+
+        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            knocked.set()
+            await go_on.wait()
+            await shake_hands(reader, writer)
+            assert await reader.read() == b""
+
+        async with raw_exchange(slow) as url:
+            client = AsyncClient(url, TOKEN)
+            asking = asyncio.create_task(client.status())
+            await knocked.wait()
+            await client.close()
+            with pytest.raises(ConnectionFailed, match="closed"):
+                await asking
+            go_on.set()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("answers_pings", [True, False])
+def test_a_silent_exchange_is_left(monkeypatch: pytest.MonkeyPatch, answers_pings: bool) -> None:
+    """Whoever does not even answer a ping is hung up on, whoever does is not."""
+    monkeypatch.setattr(connection_module, "PING_AFTER_S", 0.1)
+
+    async def main() -> None:
+        came = asyncio.Queue[int]()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await shake_hands(reader, writer)
+            came.put_nowait(1)
+            while len(head := await reader.read(2)) == 2:
+                await reader.readexactly(4 + (head[1] & 0x7F))
+                if answers_pings and head[0] == 0x89:
+                    writer.write(bytes([0x8A, 0]))
+
+        async with (
+            raw_exchange(silent) as url,
+            AsyncClient(url, TOKEN, retry_for_s=20) as client,
+        ):
+            asking = asyncio.create_task(client.status())
+            await asyncio.wait_for(came.get(), 5)
+            if answers_pings:
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(came.get(), 1)
+            else:
+                await asyncio.wait_for(came.get(), 10)
+            asking.cancel()
 
     asyncio.run(main())
 

@@ -77,6 +77,9 @@ class Connection(WSListener):
         self._fragments: list[bytes] = []
         self._closed = asyncio.Event()
         self._why_closed = "the connection broke"
+        self._is_unwanted = False
+        self._is_silent = False
+        self._is_pinged = False
 
     @property
     def is_open(self) -> bool:
@@ -121,8 +124,35 @@ class Connection(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        if self._is_unwanted:
+            self.hang_up("nobody waits for it any more")
+        else:
+            self._listen_for_life()
+
+    def abandon(self) -> None:
+        """Whoever dialled is gone, and the handshake may still be under way."""
+        self._is_unwanted = True
+        self.hang_up("nobody waits for it any more")
+
+    def _listen_for_life(self) -> None:
+        """Ping when nothing was heard for a while, and hang up when that is not answered.
+
+        picows could do so, but in a task that it starts after every handshake, also after one that
+        nobody waits for any more, and nothing would end that task before the event loop does.
+        """
+        if self._transport is None:
+            return
+        if self._is_silent and self._is_pinged:
+            self.hang_up(f"the exchange was silent for {2 * PING_AFTER_S} s")
+            return
+        if self._is_silent:
+            self._transport.send_ping()
+        self._is_pinged = self._is_silent
+        self._is_silent = True
+        asyncio.get_running_loop().call_later(PING_AFTER_S, self._listen_for_life)
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        self._is_silent = False
         kind = frame.msg_type
         if kind == WSMsgType.TEXT and frame.fin:
             self._read(frame.get_payload_as_bytes())
@@ -183,9 +213,6 @@ async def dial(
                 ssl_context=tls,
                 websocket_handshake_timeout=HANDSHAKE_S,
                 logger_name=_discreet_log,
-                enable_auto_ping=True,
-                auto_ping_idle_timeout=PING_AFTER_S,
-                auto_ping_reply_timeout=PING_AFTER_S,
                 max_frame_size=MESSAGE_BYTES_MAX,
                 extra_headers={"Authorization": f"Bearer {login.token}"},
                 max_redirects=0,  # a token goes nowhere but to the address it was given for
@@ -198,9 +225,13 @@ async def dial(
             "file of its authority as ca_file, or in the variable LAISSEZ_CA_FILE"
         ) from None
     except TimeoutError:
+        connection.abandon()
         raise Unreachable("it does not answer") from None
     except (OSError, WSError) as error:
         raise Unreachable(str(error) or type(error).__name__) from None
+    except asyncio.CancelledError:
+        connection.abandon()
+        raise
     if not connection.is_open:
         raise Unreachable("it hung up at once")
     return connection
