@@ -42,7 +42,9 @@ ROOMS = {
     "model": room(third_party=("msgspec",)),
     "market": room("model", third_party=("msgspec",)),
     "demo": room("", "model", "market", third_party=("rich",)),
-    "topology": room("model", third_party=("msgspec", "yaml")),
+    "amounts": room("model"),
+    "topology": room("model", "amounts", third_party=("msgspec", "yaml")),
+    "deadline": room("amounts", third_party=("matplotlib", "msgspec", "numpy", "yaml")),
     "exchange": room("model", "market", third_party=("msgspec",)),
     "service": room(
         "",
@@ -50,12 +52,14 @@ ROOMS = {
         "exchange",
         third_party=("httpx", "litestar", "msgspec", "picows", "uvicorn", "uvloop"),
     ),
-    "client": room("model", third_party=("msgspec", "picows")),
+    "client": room("model", "amounts", third_party=("msgspec", "picows")),
     "bench": room("model", "exchange", third_party=("msgspec", "picows", "uvloop")),
     "sample": room("model", "client", "topology", third_party=("msgspec", "rich")),
     "cli": room(
         "",
         "model",
+        "amounts",
+        "deadline",
         "exchange",
         "service",
         "client",
@@ -67,7 +71,7 @@ ROOMS = {
 }
 
 # Rooms that compute and nothing else: their answers depend on what they are told alone.
-PURE_ROOMS = {"model", "market", "topology"}
+PURE_ROOMS = {"model", "market", "amounts", "topology"}
 # fmt: off
 IMPURE_MODULES = {
     "asyncio", "concurrent", "datetime", "http", "io", "logging", "multiprocessing", "os",

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from laissez.amounts import BadAmount, basis_points, micros_per_hour, microseconds
 from laissez.market import Market
 from laissez.market.checks import MAX_DEPTH, is_name, is_path
 from laissez.topology import (
@@ -24,7 +25,6 @@ from laissez.topology import (
     fold,
     read_cluster,
 )
-from laissez.topology.amounts import BadAmount, basis_points, micros_per_hour, microseconds
 from laissez.topology.names import DEPTH_MAX, name_problem
 from laissez.topology.problems import text_lines
 from laissez.topology.ranges import BadRange, parse

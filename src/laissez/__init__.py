@@ -4,7 +4,8 @@ Rooms, each importing only from those to its left:
 `model` (what is said) <- `market` (who holds what, at what rate) <- `exchange` (in what order, and
 that it is not lost) <- `service` (on the network) <- `cli`. Beside them `client` (the SDK) and
 `topology` (clusters as files) know only the model; `demo` and `sample` show the market at work,
-`bench` measures the service.
+`bench` measures the service. `deadline` (policies for work with a deadline) stands alone. `amounts`
+reads what people write.
 
 `laissez.Client` and `laissez.AsyncClient` are the SDK; they are loaded when first used.
 """

@@ -59,6 +59,16 @@ COMMANDS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         ),
     ),
     (
+        "Planning",
+        (
+            Entry(
+                "deadline",
+                "laissez.cli.deadline",
+                "Cheap or sure capacity, for work with a deadline.",
+            ),
+        ),
+    ),
+    (
         "Operating",
         (
             Entry("topology", "laissez.cli.topology", "Add, show and take out resources."),

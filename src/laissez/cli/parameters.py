@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import click
 
+from laissez.amounts import BadAmount, basis_points
 from laissez.client.money import duration_us, micros_per_hour
-from laissez.topology.amounts import BadAmount, basis_points
 
 
 def dollars(text: str) -> int:

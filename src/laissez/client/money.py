@@ -12,18 +12,11 @@ import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
+from laissez import amounts
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, MAX_RATE
 
 MICROS_PER_DOLLAR = 1_000_000
 MICROS_PER_CHARGE_STEP = 100
-UNITS_US = {
-    "us": 1,
-    "ms": 1_000,
-    "s": 1_000_000,
-    "m": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-}
 
 Money = int | str | Decimal
 """Micro-dollars per hour (int), or dollars per hour (str, Decimal)."""
@@ -33,7 +26,6 @@ Expiry = int | str | timedelta | datetime
 """An instant: microseconds since 1970 (int), a datetime with a zone, or a duration from now."""
 
 _DOLLARS = re.compile(r"[0-9]{1,19}(\.[0-9]+)?")
-_DURATION = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,12})?) *([a-z]+)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -82,13 +74,10 @@ def duration_us(duration: Duration) -> int:
             f"{duration!r} is no duration; give a str like '30m', a timedelta, or an int of "
             "microseconds"
         )
-    match = _DURATION.fullmatch(duration)
-    if match is None or match[2] not in UNITS_US:
-        units = ", ".join(UNITS_US)
-        raise ValueError(
-            f"{duration[:40]!r} is no duration; write a number and a unit ({units}), such as '30m'"
-        )
-    return int(Decimal(match[1]) * UNITS_US[match[2]])
+    try:
+        return amounts.microseconds(duration)
+    except amounts.BadAmount as error:
+        raise ValueError(f"{duration[:40]!r} {error}") from None
 
 
 def optional_duration_us(duration: Duration | None) -> int | None:

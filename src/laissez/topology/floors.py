@@ -9,7 +9,7 @@ from itertools import product
 import yaml
 from msgspec import Struct
 
-from laissez.topology.amounts import micros_per_hour
+from laissez.amounts import micros_per_hour
 from laissez.topology.cluster import Floor
 from laissez.topology.fields import Field, amount, is_empty, mapping
 from laissez.topology.layout import Expanded, NamePattern, read_pattern

@@ -11,7 +11,7 @@ import re
 import yaml
 from msgspec import Struct
 
-from laissez.topology.amounts import basis_points, micros_per_hour, microseconds
+from laissez.amounts import basis_points, micros_per_hour, microseconds
 from laissez.topology.cluster import Cluster, Guard, Resource, Tree
 from laissez.topology.fields import (
     Field,

@@ -1,14 +1,23 @@
 """Money, percentages and durations as people write them, read exactly into integers.
 
-No float is ever made: the digits before and after the point are two integers. Each function
-returns the amount, or raises `BadAmount` with the end of a sentence that began with the text.
+Every room in which people write amounts may enter this one; it may import the model's values and
+never reads a file or a clock. No float is ever made: the digits before and after the point are two
+integers. Each function returns the amount, or raises `BadAmount` with the end of a sentence that
+began with the text.
 """
 
 import re
 
 from laissez.model.values import MAX_RATE, MAX_TIME
 
-UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+UNITS_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
 MICROS_DIGITS = 6
 PERCENT_DIGITS = 2
 
@@ -54,14 +63,14 @@ def microseconds(text: str) -> int:
     scale = UNITS_US.get(unit)
     if scale is None:
         units = ", ".join(UNITS_US)
-        raise BadAmount(f"is not a duration; write a number and a unit ({units}), such as 2s")
+        raise BadAmount(f"is not a duration; write a number and a unit ({units}), such as 30m")
     duration_us = _scaled(number, scale)
     if duration_us is None:
         raise BadAmount(
-            "is not a whole number of microseconds; write a duration such as 2s or 1.5m"
+            "is not a whole number of microseconds; write a duration such as 30m or 1.5s"
         )
     if duration_us > MAX_TIME:
-        raise BadAmount("is too long; write a duration such as 2s")
+        raise BadAmount("is too long; write a duration such as 30m")
     return duration_us
 
 

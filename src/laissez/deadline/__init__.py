@@ -1,0 +1,8 @@
+"""Deadline jobs on cheap capacity that comes and goes, beside dear capacity that is always there.
+
+Here live the policies for that choice behind one interface (`policy`, `classic`, `lindy`, and
+`foresight` for those that know the future), a world of traces to try them in (`world`, `traces`,
+`generator`), the evaluation that compares them, and what a person or a controller uses: `plan` and
+`pilot`. It may import `amounts` for what people write, and numpy and matplotlib. It knows nothing
+of the market, of a service, or of any cloud's interface.
+"""

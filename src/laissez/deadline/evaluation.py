@@ -1,0 +1,312 @@
+"""Runs a study: every policy in every setting, on every trace, from many random starts.
+
+A case is a setting on a trace. Its starts are drawn from a stream of its own, named after seed,
+trace and deadline, so that a number doesn't depend on what else is evaluated, nor on how many
+processes do it. All policies of a case run from the same starts, and settings that differ only in
+changeover or price share theirs. A start leaves the whole deadline inside the trace.
+
+Where work or changeovers are uncertain, each run has a stream for what they really are, the same
+for all policies. A run is then late if it ends after the relaxed guarantee: the deadline, plus the
+work that nobody knew of, plus twice what a changeover can take longer than it should.
+
+Processes are handed tasks: a case with some of its starts. They send back integers, one row per
+run, and only here do these become means.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from fnmatch import fnmatch
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from laissez.deadline.generator import sample_traces
+from laissez.deadline.job import Job, Kind, Offer
+from laissez.deadline.registry import POLICIES, Brief
+from laissez.deadline.study import BadStudy, Result, Setting, Study
+from laissez.deadline.tallying import REFERENCE, Case, Records, result_of
+from laissez.deadline.traces import Trace, load_all
+from laissez.deadline.world import Future, Outcome, Truth, Zone, run
+
+SPOT_MICROS_PER_HOUR = 1_000_000
+STARTS_PER_TASK = 25
+
+Progress = Callable[[int, int], None]
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Some starts of a case; `members` are the places of its traces in the list of all."""
+
+    setting: Setting
+    members: tuple[int, ...]
+    policies: tuple[str, ...]
+    stream: str
+    starts: tuple[int, ...]
+
+
+def load_traces(study: Study, folder: Path | None) -> tuple[Study, list[Trace]]:
+    """The traces that a study asks for, or without a folder, sample traces and the study on them.
+
+    The folder is the one with `availability` and `preemption`.
+    """
+    if folder is not None:
+        patterns = {pattern for setting in study.settings for pattern in setting.traces}
+        found = {pattern: load_all(folder, pattern) for pattern in patterns}
+        # From here on a setting names its traces: a folder may be laid out in another way.
+        named = tuple(
+            msgspec.structs.replace(
+                setting,
+                traces=tuple(
+                    sorted(
+                        {_address(each) for pattern in setting.traces for each in found[pattern]}
+                    )
+                ),
+            )
+            for setting in study.settings
+        )
+        traces = {trace for each in found.values() for trace in each}
+        return msgspec.structs.replace(study, settings=named), sorted(traces, key=_address)
+    settings = tuple(msgspec.structs.replace(each, traces=("*",)) for each in study.settings)
+    nodes = max(setting.nodes for setting in settings)
+    # A sample zone has room for the whole gang or for nobody.
+    samples = [
+        msgspec.structs.replace(
+            trace, nodes=nodes, counts=tuple(count * nodes for count in trace.counts)
+        )
+        for trace in sample_traces()
+    ]
+    return msgspec.structs.replace(study, settings=settings, data="sample"), samples
+
+
+def evaluate(
+    study: Study,
+    traces: Sequence[Trace],
+    *,
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> Result:
+    """Run a study on those of the traces that its settings ask for."""
+    cases, notes = _cases(study, traces)
+    if not cases:
+        raise BadStudy(
+            f"the study {study.name} has no run: no trace fits it, or none is longer than the "
+            "deadline; check 'traces', 'days' and 'deadline' or 'fraction'"
+        )
+    tasks = [task for case in cases for task in _tasks(case)]
+    done: list[Records] = []
+    total = sum(len(task.starts) * len(task.policies) for task in tasks)
+    runs = 0
+    for task, records in zip(tasks, _run_all(tasks, traces, processes), strict=True):
+        done.append(records)
+        runs += len(task.starts) * len(task.policies)
+        if progress is not None:
+            progress(runs, total)
+    return result_of(study, traces, cases, _by_case(tasks, done, cases), notes)
+
+
+# --- what is to be run --------------------------------------------------------------------------
+
+
+def _cases(study: Study, traces: Sequence[Trace]) -> tuple[list[Case], list[str]]:
+    cases, notes = [], []
+    for at, setting in enumerate(study.settings):
+        for place, trace in enumerate(traces):
+            if not any(fnmatch(_address(trace), pattern) for pattern in setting.traces):
+                continue
+            members: tuple[int, ...] = (place,)
+            if setting.zones == "all":
+                members += tuple(
+                    other
+                    for other, each in enumerate(traces)
+                    if other != place and _is_beside(each, trace)
+                )
+            ticks = min(_ticks(traces[member], setting.days) for member in members)
+            room = ticks - -(-setting.deadline_us // trace.tick_us) + 1
+            if room <= 0:
+                notes.append(f"{trace.name} is shorter than the deadline, and was left out")
+                continue
+            if room < study.starts:
+                notes.append(f"{trace.name} has {room} starts before the last deadline; all ran")
+            policies = tuple(
+                name
+                for name in study.policies
+                if len(members) == 1 or not POLICIES[name].sees_future
+            )
+            stream = f"{study.seed}/{trace.name}/{setting.deadline_us}/{setting.days}"
+            starts = random.Random(stream).sample(range(room), min(room, study.starts))
+            cases.append(Case(at, setting, members, policies, stream, tuple(starts)))
+    return cases, list(dict.fromkeys(notes))
+
+
+def _address(trace: Trace) -> str:
+    return f"{trace.kind}/{trace.nodes}-node/{trace.name}.json"
+
+
+def _is_beside(one: Trace, other: Trace) -> bool:
+    """Another zone that was watched at the same time, for the same kind of instance."""
+    return (one.folder, one.resource, one.kind, one.tick_us) == (
+        other.folder,
+        other.resource,
+        other.kind,
+        other.tick_us,
+    )
+
+
+def _ticks(trace: Trace, days: int | None) -> int:
+    return len(trace.counts) if days is None else len(trace.first(days).counts)
+
+
+def _tasks(case: Case) -> Iterator[Task]:
+    policies = tuple(dict.fromkeys((REFERENCE, *case.policies)))
+    for at in range(0, len(case.starts), STARTS_PER_TASK):
+        starts = case.starts[at : at + STARTS_PER_TASK]
+        yield Task(case.setting, case.members, policies, case.stream, starts)
+
+
+def _by_case(
+    tasks: Sequence[Task], done: Sequence[Records], cases: Sequence[Case]
+) -> list[dict[str, Records]]:
+    """The rows of each policy in each case; tasks are in the order of their cases."""
+    found = []
+    at = 0
+    for case in cases:
+        count = -(-len(case.starts) // STARTS_PER_TASK)
+        rows = np.concatenate(done[at : at + count], axis=1)
+        found.append(dict(zip(tasks[at].policies, rows, strict=True)))
+        at += count
+    return found
+
+
+# --- running it ---------------------------------------------------------------------------------
+
+
+def _run_all(
+    tasks: Sequence[Task], traces: Sequence[Trace], processes: int | None
+) -> Iterator[Records]:
+    """The records of each task, in the order of the tasks."""
+    wanted = min(processes or os.cpu_count() or 1, len(tasks))
+    if wanted == 1:
+        laboratory = _Laboratory(traces)
+        yield from map(laboratory.run, tasks)
+        return
+    # A fresh interpreter: a fork would copy whatever threads the caller has, in mid-air.
+    with ProcessPoolExecutor(
+        wanted, mp_context=get_context("spawn"), initializer=_open, initargs=(tuple(traces),)
+    ) as pool:
+        try:
+            yield from pool.map(_run_here, tasks)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _Laboratory:
+    """The traces, and the zones that were made of them so far."""
+
+    def __init__(self, traces: Sequence[Trace]) -> None:
+        self._traces = traces
+        self._zone = lru_cache(maxsize=None)(self._make_zone)
+
+    def _make_zone(self, place: int, days: int | None, nodes: int) -> Zone:
+        trace = self._traces[place]
+        whole = trace if days is None else trace.first(days)
+        return whole.as_zone(SPOT_MICROS_PER_HOUR * nodes, nodes)
+
+    def run(self, task: Task) -> Records:
+        """A row for each policy and start."""
+        setting = task.setting
+        zones = [self._zone(member, setting.days, setting.nodes) for member in task.members]
+        tick_us = zones[0].tick_us
+        deadline_us = -(-setting.deadline_us // tick_us) * tick_us
+        job = Job(setting.work_us, deadline_us, setting.changeover_us, tick_us)
+        rows = [_rows(job, name, zones, task) for name in task.policies]
+        return np.array(rows, dtype=np.int64)
+
+
+_laboratory: _Laboratory | None = None
+"""Of a process that was started for tasks."""
+
+
+def _open(traces: Sequence[Trace]) -> None:
+    # Ctrl-C reaches all processes of a terminal: this one ends at once and says nothing.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    global _laboratory  # noqa: PLW0603 - an initialiser has no other way to leave something
+    _laboratory = _Laboratory(traces)
+
+
+def _run_here(task: Task) -> Records:
+    assert _laboratory is not None
+    return _laboratory.run(task)
+
+
+def _rows(job: Job, name: str, zones: Sequence[Zone], task: Task) -> list[tuple[int, ...]]:
+    """How a policy fares from each start."""
+    setting = task.setting
+    if name == REFERENCE and not _is_uncertain(setting):
+        # On-demand sees nothing of the trace: one run tells all.
+        return [_row(job, name, zones, task, task.starts[0])] * len(task.starts)
+    return [_row(job, name, zones, task, start) for start in task.starts]
+
+
+def _row(job: Job, name: str, zones: Sequence[Zone], task: Task, start: int) -> tuple[int, ...]:
+    setting = task.setting
+    stream = f"{task.stream}/{start}"
+    spot_micros_per_hour = SPOT_MICROS_PER_HOUR * setting.nodes
+    on_demand_micros_per_hour = round(spot_micros_per_hour * setting.price_ratio)
+    known = POLICIES[name]
+    policy = known.make(
+        Brief(
+            job,
+            spot_micros_per_hour,
+            on_demand_micros_per_hour,
+            random.Random(stream).getrandbits(32),
+            Future(zones, start) if known.sees_future else None,
+        )
+    )
+    on_demand = Offer("", Kind.ON_DEMAND, on_demand_micros_per_hour)
+    truth = _truth(setting, stream) if _is_uncertain(setting) else None
+    outcome = run(job, policy, zones, on_demand, start=start, truth=truth)
+    return (
+        outcome.on_demand_us,
+        outcome.spot_us,
+        outcome.on_demand_changeover_us,
+        outcome.spot_changeover_us,
+        outcome.cost_micros,
+        _is_missed(job, outcome, setting, truth),
+    )
+
+
+# --- what is not known beforehand ---------------------------------------------------------------
+
+
+def _is_uncertain(setting: Setting) -> bool:
+    return bool(setting.work_error or setting.changeover_error)
+
+
+def _truth(setting: Setting, stream: str) -> Truth:
+    chance = random.Random(f"{stream}/truth")
+    work_us = _about(setting.work_us, setting.work_error, chance)
+    return Truth(work_us, lambda: _about(setting.changeover_us, setting.changeover_error, chance))
+
+
+def _about(estimate_us: int, error: float, chance: random.Random) -> int:
+    return round(estimate_us * (1 + chance.uniform(-error, error)))
+
+
+def _is_missed(job: Job, outcome: Outcome, setting: Setting, truth: Truth | None) -> bool:
+    if truth is None:
+        return outcome.is_late
+    extra_work_us = max(0, truth.work_us - job.work_us)
+    # A changeover that takes longest is rounded like the others.
+    extra_changeover_us = round(job.changeover_us * (1 + setting.changeover_error))
+    extra_changeover_us -= job.changeover_us
+    ends_us = job.deadline_us + extra_work_us + 2 * extra_changeover_us
+    return outcome.finished_us is None or outcome.finished_us > ends_us

@@ -1,0 +1,28 @@
+"""The picture of a study: its plot says which of the forms it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from laissez.deadline.figures.bars import draw_groups, draw_hours
+from laissez.deadline.figures.page import BadPicture
+from laissez.deadline.figures.sweeps import draw_gap, draw_lines
+from laissez.deadline.study import Result
+
+
+def draw_study(
+    result: Result, path: Path, *, availability: Mapping[str, float] | None = None
+) -> None:
+    """Draw a study's result; the availability of traces by name, if given, is in their titles."""
+    plot = result.study.plot
+    if not result.settings or not result.policies:
+        raise BadPicture(f"the study {result.study.name!r} has no results to draw; run it first")
+    if plot.y == "gap_closed":
+        draw_gap(result, path)
+    elif plot.x is not None:
+        draw_lines(result, path, plot.x, availability)
+    elif plot.y == "hours":
+        draw_hours(result, path)
+    else:
+        draw_groups(result, path)

@@ -1,0 +1,308 @@
+"""Reads a study from a YAML document; what is wrong with it is said with its line.
+
+The fields of a setting stand at the top of the document, for all settings; where one has several
+values, there is a setting for each combination. Under `settings` several sets of fields can be
+given, each on top of the common ones.
+
+msgspec checks the shape and names the place of an error as a path (`$.settings[2].work`); so do
+the checks here. The nodes that YAML was composed to know the line of each place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from laissez.amounts import BadAmount, microseconds
+from laissez.deadline.registry import POLICIES
+from laissez.deadline.study import (
+    BadStudy,
+    Grouping,
+    Plot,
+    Setting,
+    Study,
+    Zones,
+    deadline_us,
+)
+
+STUDIES = "studies"
+ERROR_MAX = 0.9
+
+SETTINGS_MAX = 1_000
+
+_KINDS = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a whole number",
+    "null": "nothing",
+    "object": "fields with values",
+    "str": "text",
+}
+_OTHER_WAY = {"fraction": "deadline", "deadline": "fraction"}
+
+
+class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The fields of a setting, as they are written."""
+
+    label: str = ""
+    traces: list[str] = []
+    days: int | None = None
+    work: str | list[str] = []
+    fraction: float | list[float] = []
+    deadline: str | list[str] = []
+    changeover: str | list[str] = []
+    price_ratio: float | list[float] = 3.0
+    nodes: int | list[int] = 1
+    work_error: float | list[float] = 0.0
+    changeover_error: float | list[float] = 0.0
+    zones: Zones = "single"
+    published: float | None = None
+
+
+class _Document(_Fields):
+    title: str
+    policies: list[str]
+    starts: int = 300
+    seed: int = 1
+    plot: Plot = Plot()
+    group_by: Grouping | None = None
+    settings: list[_Fields] = []
+
+
+class _Wrong(Exception):
+    """Something at a place of the document: the place as msgspec writes it, and a sentence."""
+
+    def __init__(self, place: str, sentence: str) -> None:
+        super().__init__(place, sentence)
+        self.place = place
+        self.sentence = sentence
+
+
+def built_in() -> tuple[str, ...]:
+    """The names of the studies that come with laissez."""
+    folder = files("laissez.deadline") / STUDIES
+    return tuple(sorted(Path(each.name).stem for each in folder.iterdir()))
+
+
+def read_built_in(name: str) -> Study:
+    if name not in built_in():
+        raise BadStudy(f"there is no study {name!r}; take one of {', '.join(built_in())}")
+    text = (files("laissez.deadline") / STUDIES / f"{name}.yaml").read_text(encoding="utf-8")
+    return read_study(text, name=name, file_name=f"{name}.yaml")
+
+
+def read_study(text: str, *, name: str, file_name: str) -> Study:
+    """The study that a text describes."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        written = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise BadStudy(f"{file_name}:{line}: this is not YAML: {error.problem}") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadStudy(f"{file_name}:1: this is not YAML: {str(error).splitlines()[0]}") from None
+    try:
+        return _study(written, name)
+    except msgspec.ValidationError as error:
+        wrong = _plainly(error)
+    except _Wrong as found:
+        wrong = found
+    raise BadStudy(f"{file_name}:{_line(root, wrong.place)}: {wrong.sentence}")
+
+
+def _study(written: object, name: str) -> Study:
+    document = msgspec.convert(written, _Document)
+    assert isinstance(written, dict)  # or it would not be a document
+    for at, policy in enumerate(document.policies):
+        if policy not in POLICIES:
+            raise _Wrong(
+                f"$.policies[{at}]",
+                f"there is no policy {policy!r}; take one of {', '.join(POLICIES)}",
+            )
+    _need(document.starts > 0, "$.starts", "there must be at least one start")
+    _need(bool(document.policies), "$.policies", "name at least one policy")
+    common = {key: value for key, value in written.items() if key in _Fields.__struct_fields__}
+    settings: list[Setting] = []
+    for at, special in enumerate(written.get("settings") or [{}]):
+        shared = {key: common[key] for key in common if _OTHER_WAY.get(key) not in special}
+        places = {key: f"$.{key}" for key in shared}
+        places |= {key: f"$.settings[{at}].{key}" for key in special}
+        fields = msgspec.convert(shared | special, _Fields)
+        found = _settings(fields, places, f"$.settings[{at}]" if special else "$")
+        settings += islice(found, SETTINGS_MAX + 1)
+    _need(len(settings) <= SETTINGS_MAX, "$", f"there are more than {SETTINGS_MAX:,} settings")
+    if document.group_by == "availability":
+        is_single = all(setting.zones == "single" for setting in settings)
+        _need(is_single, "$.group_by", "the availability of several zones has no one number")
+    return Study(
+        name,
+        document.title,
+        tuple(settings),
+        tuple(dict.fromkeys(document.policies)),
+        document.starts,
+        document.seed,
+        document.plot,
+        document.group_by,
+    )
+
+
+def _settings(fields: _Fields, places: Mapping[str, str], whole: str) -> Iterator[Setting]:
+    """A setting for each combination of values."""
+    for needed in ("traces", "work", "changeover"):
+        _need(needed in places, whole, f"{needed!r} is missing; add it")
+    for name, place in places.items():
+        _need(getattr(fields, name) != [], place, f"{name!r} has no values; give at least one")
+    _need(
+        ("fraction" in places) != ("deadline" in places),
+        places.get("deadline", whole),
+        "say either what 'fraction' of the deadline the work is, or the 'deadline'",
+    )
+    _need(
+        fields.days is None or fields.days > 0, places.get("days", whole), "take at least one day"
+    )
+
+    def values(name: str, check: Callable[[Any], Any]) -> list[Any]:
+        found = _each(getattr(fields, name), places.get(name, whole))
+        return [_checked(value, place, check) for value, place in found]
+
+    ends = values("fraction", _fraction) if "fraction" in places else values("deadline", _span)
+    for work_us, end, changeover_us, ratio, nodes, work_error, changeover_error in product(
+        values("work", _span),
+        ends,
+        values("changeover", _duration),
+        values("price_ratio", _ratio),
+        values("nodes", _nodes),
+        values("work_error", _error),
+        values("changeover_error", _error),
+    ):
+        is_fraction = "fraction" in places
+        ends_us = deadline_us(work_us, end) if is_fraction else end
+        _need(
+            ends_us >= work_us + changeover_us,
+            places["fraction" if is_fraction else "deadline"],
+            "the deadline leaves no time for work and changeover; move it",
+        )
+        yield Setting(
+            traces=tuple(fields.traces),
+            work_us=work_us,
+            fraction=end if is_fraction else work_us / ends_us,
+            deadline_us=ends_us,
+            changeover_us=changeover_us,
+            price_ratio=ratio,
+            nodes=nodes,
+            work_error=work_error,
+            changeover_error=changeover_error,
+            days=fields.days,
+            zones=fields.zones,
+            label=fields.label,
+            published=fields.published,
+        )
+
+
+# --- checks of single values: each returns the value as the study has it, or raises ValueError ----
+
+
+def _duration(text: str) -> int:
+    try:
+        return microseconds(text)
+    except BadAmount as error:
+        raise ValueError(f"{text!r} {error}") from None
+
+
+def _span(text: str) -> int:
+    span_us = _duration(text)
+    if not span_us:
+        raise ValueError("this takes no time at all; write a duration such as 48h")
+    return span_us
+
+
+def _fraction(value: float) -> float:
+    if not 0 < value < 1:
+        raise ValueError(f"{value:g} is no fraction of the deadline; write one between 0 and 1")
+    return value
+
+
+def _ratio(value: float) -> float:
+    if not 1 < value < 1e6:
+        raise ValueError("on-demand costs more than spot; write a ratio above 1, such as 3")
+    return value
+
+
+def _nodes(value: int) -> int:
+    if value < 1:
+        raise ValueError("a job needs at least one node")
+    return value
+
+
+def _error(value: float) -> float:
+    if not 0 <= value <= ERROR_MAX:
+        raise ValueError(f"an error is between 0 and {ERROR_MAX}, relative to the estimate")
+    return value
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+def _need(is_so: bool, place: str, sentence: str) -> None:
+    if not is_so:
+        raise _Wrong(place, sentence)
+
+
+def _each(value: object, place: str) -> Iterator[tuple[Any, str]]:
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield item, f"{place}[{at}]"
+    else:
+        yield value, place
+
+
+def _checked(value: Any, place: str, check: Callable[[Any], Any]) -> Any:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise _Wrong(place, str(error)) from None
+
+
+def _line(root: yaml.Node | None, place: str) -> int:
+    """The line of a place, or of the last part of the way there that exists."""
+    node = root
+    line = 1 if node is None else node.start_mark.line + 1
+    for key, index in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", place):
+        if key and isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == key), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif index and isinstance(node, yaml.SequenceNode):
+            node = node.value[int(index)]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def _plainly(error: msgspec.ValidationError) -> _Wrong:
+    """What msgspec says, in the words of this format."""
+    sentence, _, place = str(error).partition(" - at ")
+    place = place.strip("`") or "$"
+    field = re.search("field `(.*)`", sentence)
+    if field and "missing" in sentence:
+        return _Wrong(place, f"{field[1]!r} is missing; add it")
+    if field:
+        return _Wrong(f"{place}.{field[1]}", f"there is no field {field[1]!r}; take it out")
+    value = re.fullmatch("Invalid enum value (.*)", sentence)
+    if value:
+        return _Wrong(place, f"{value[1]} is none of the words that can stand here")
+    kinds = [_KINDS.get(kind, kind) for kind in re.findall(r"[a-z]+", sentence.partition("`")[2])]
+    wanted = " or ".join(kind for kind in kinds[: kinds.index("got")]) if "got" in kinds else ""
+    if wanted:
+        return _Wrong(place, f"here must be {wanted}, not {kinds[-1]}")
+    return _Wrong(place, f"this can't be read ({sentence})")

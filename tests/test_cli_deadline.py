@@ -1,0 +1,313 @@
+"""`laissez deadline evaluate` and `traces`: what they print, write, draw and refuse."""
+
+import builtins
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from laissez.cli import deadline as commands
+from laissez.cli import evaluating
+from laissez.cli.main import cli
+from laissez.deadline import evaluation
+from laissez.deadline.generator import sample_traces
+from laissez.deadline.reading import built_in
+from laissez.deadline.traces import Trace
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+SMALL = """\
+title: A small study
+traces: ["availability/*/*/*.json"]
+work: 6h
+fraction: [0.7, 0.8]
+changeover: 12m
+policies: [greedy, uniform_progress]
+starts: 3
+"""
+
+
+@pytest.fixture(scope="module")
+def samples() -> list[Trace]:
+    return sample_traces(days=14)[::3]
+
+
+@pytest.fixture(autouse=True)
+def few_samples(samples: list[Trace], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some of the sample traces, made once."""
+    monkeypatch.setattr(evaluation, "sample_traces", lambda: samples)
+    monkeypatch.setattr(commands, "sample_traces", lambda: samples)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SMALL)
+    return str(path)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["deadline", *words], catch_exceptions=False)
+
+
+def text(*words: str) -> str:
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def run_json(*words: str) -> Any:
+    return json.loads(text(*words, "--json"))
+
+
+def refusal(*words: str) -> str:
+    """What is said of a command that is not right."""
+    result = run(*words)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("laissez: ")
+    return result.stderr
+
+
+def write_trace(folder: Path, name: str, counts: Sequence[int]) -> None:
+    path = folder / "spot" / "availability" / "1-node" / "a-date" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": list(counts)}))
+
+
+# --- evaluate -----------------------------------------------------------------------------------
+
+
+def test_evaluate_says_what_each_policy_comes_to() -> None:
+    """Without a study it is the table of hours; the JSON has what programs were promised."""
+    words = ("evaluate", "--starts", "2", "--seed", "7", "--processes", "1", "--work", "8h")
+    said = run_json(*words)
+    assert (said["study"], said["data"], said["seed"], said["starts"]) == ("hours", "sample", 7, 2)
+    assert "lindy" in said["policies"]
+    for tally in said["policies"].values():
+        assert tally["on_demand_hours"] + tally["spot_hours"] == pytest.approx(8)
+        assert tally["saving"] == pytest.approx(1 - tally["cost"])
+        assert (tally["missed"], tally["runs"]) == (0, 6)
+        assert tally["spot_utilisation"] >= 0
+    assert said["policies"]["omniscient"]["spot_utilisation"] == 1
+    (setting,) = said["settings"]
+    assert (setting["work_us"], setting["fraction"]) == (8 * 3_600_000_000, 0.8)
+    assert setting["policies"] == said["policies"]
+    assert len(said["traces"]) == 3
+    shown = text(*words)
+    assert shown.startswith("These are sample traces, made up by a generator")
+    assert "2 random starts on each of 3 traces, 1 setting, seed 7." in shown
+    row = next(line for line in shown.splitlines() if line.startswith("Greedy"))
+    assert f"{said['policies']['greedy']['saving']:.1%}" in row
+
+
+def test_a_study_of_ones_own_has_a_row_for_each_setting(small: str) -> None:
+    """A sweep is told as savings by setting, then all settings together."""
+    shown = text("evaluate", small, "--processes", "1")
+    rows = [line.split()[:2] for line in shown.splitlines() if line.startswith("fraction")]
+    assert rows == [["fraction", "0.7"], ["fraction", "0.8"]]
+    assert "A small study: all settings together" in shown
+    said = run_json("evaluate", small, "--processes", "1")
+    assert said["study"] == "mine"
+    assert [each["label"] for each in said["settings"]] == ["fraction 0.7", "fraction 0.8"]
+
+
+def test_groups_gaps_and_published_savings_have_their_place(small: str) -> None:
+    """A table for groups, one for the gap, a column for what was published."""
+    Path(small).write_text(
+        SMALL.replace("[greedy", "[omniscient, greedy")
+        + "group_by: halves\nsettings: [{label: a, published: 0.123}, {label: b}]\n"
+    )
+    shown = text("evaluate", small, "--processes", "1")
+    assert "published" in shown and "12.3%" in shown
+    assert "Savings by group" in shown and "held-out traces" in shown
+    assert "Gap closed between uniform progress and omniscient" in shown
+    said = run_json("evaluate", small, "--processes", "1")
+    assert [each["name"] for each in said["groups"]] == ["development traces", "held-out traces"]
+
+
+def test_options_take_the_place_of_what_the_study_says(small: str) -> None:
+    """Policies, starts and the job itself."""
+    options = "--policy greedy --starts 2 --seed 3 --work 5h --fraction 0.5 --changeover 6m"
+    said = run_json("evaluate", small, *options.split(), "--price-ratio", "4.5", "--processes", "1")
+    assert list(said["policies"]) == ["greedy"]
+    (setting,) = said["settings"]
+    expected = {
+        "work_us": 18_000_000_000,
+        "deadline_us": 36_000_000_000,
+        "changeover_us": 360_000_000,
+        "price_ratio": 4.5,
+    }
+    assert {name: setting[name] for name in expected} == expected
+    assert said["policies"]["greedy"]["runs"] == 6
+
+
+def test_traces_come_from_a_folder_of_data(small: str, tmp_path: Path) -> None:
+    """A zone that always has capacity saves two thirds; the numbers say that they are real."""
+    write_trace(tmp_path, "here_gpu.json", [1] * 200)
+    said = run_json("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+    assert said["data"] == "traces"
+    assert [each["name"] for each in said["traces"]] == ["a-date/here_gpu"]
+    assert said["policies"]["greedy"]["saving"] == pytest.approx(2 / 3)
+    assert "sample" not in text("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+
+
+def test_a_folder_may_be_laid_out_in_another_way(small: str, tmp_path: Path) -> None:
+    """A pattern finds what it finds, also where no folder says kind and size."""
+    write_trace(tmp_path, "here_gpu.json", [1] * 200)
+    (tmp_path / "spot" / "my" / "own").mkdir(parents=True)
+    next(tmp_path.rglob("here_gpu.json")).rename(tmp_path / "spot" / "my" / "own" / "x_gpu.json")
+    Path(small).write_text(SMALL.replace("availability/*/*", "my/*"))
+    said = run_json("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+    assert [each["name"] for each in said["traces"]] == ["own/x_gpu"]
+
+
+def test_what_was_left_out_is_said(small: str, tmp_path: Path) -> None:
+    """A trace that is too short is a note, not a silence."""
+    write_trace(tmp_path, "here_gpu.json", [1] * 200)
+    write_trace(tmp_path, "there_gpu.json", [1] * 20)
+    shown = text("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+    assert "a-date/there_gpu is shorter than the deadline, and was left out" in shown
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg"])
+def test_a_result_is_drawn_where_one_wants_it(small: str, tmp_path: Path, suffix: str) -> None:
+    """Into the file, which is then named."""
+    path = tmp_path / f"picture{suffix}"
+    shown = text("evaluate", small, "--processes", "1", "--plot", str(path))
+    assert shown.endswith(f"The picture is in {path}.\n")
+    assert path.stat().st_size > 1_000
+
+
+def test_all_studies_are_written_into_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table, JSON and a picture of each; here of some, for the sake of time."""
+    some = ("availability", "gap", "hours")
+    assert set(some) < set(built_in())
+    monkeypatch.setattr(evaluating, "built_in", lambda: some)
+    options = "--starts 1 --processes 1 --work 4h --fraction 0.8 --policy greedy"
+    options += " --policy uniform_progress --policy omniscient"
+    said = run_json("evaluate", "--all", str(tmp_path / "made"), *options.split())
+    assert said["data"] == "sample"
+    expected = {
+        str(tmp_path / "made" / f"{name}{suffix}")
+        for name in some
+        for suffix in (".txt", ".json", ".png")
+    }
+    assert set(said["files"]) == expected
+    assert all(Path(path).stat().st_size > 100 for path in expected)
+    hours = json.loads((tmp_path / "made" / "hours.json").read_text())
+    assert hours["title"] in (tmp_path / "made" / "hours.txt").read_text()
+
+
+def test_what_is_wrong_is_said_before_anything_is_computed(small: str, tmp_path: Path) -> None:
+    """With what to do about it; a study's error has its line."""
+    assert "neither a YAML file nor a study" in refusal("evaluate", "ours")
+    assert "'greddy' is not one of" in refusal("evaluate", "--policy", "greddy")
+    assert "a picture is a .png or .svg" in refusal("evaluate", "--plot", "picture.gif")
+    assert "leave STUDY and --plot out" in refusal("evaluate", small, "--all", str(tmp_path))
+    assert "there is no folder 'spot'" in refusal("evaluate", "--data", str(tmp_path))
+    assert "'long' is not a duration" in refusal("evaluate", "--work", "long")
+    (tmp_path / "spot").mkdir()
+    assert "no trace fits" in refusal("evaluate", "--data", str(tmp_path))
+    Path(small).write_text(SMALL.replace("0.8", "8"))
+    assert f"{small}:4: 8 is no fraction" in refusal("evaluate", small)
+    Path(small).write_bytes(b"\xff\xfe\x00")
+    assert f"{small}:1: this is not text" in refusal("evaluate", small)
+    assert "twice the work" in refusal("evaluate", "--policy", "shifted_greedy", "--processes", "1")
+
+
+def test_without_matplotlib_pictures_are_refused_with_what_to_install(
+    small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is computed first."""
+    real_import = builtins.__import__
+
+    def without(
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] = (),
+        level: int = 0,
+    ) -> Any:
+        if name == "laissez.deadline" and "figures" in (fromlist or ()):
+            raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
+        return real_import(name, globals, locals, fromlist, level)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr(evaluating, "evaluate_study", None)
+    assert "pip install 'laissez[deadline]'" in refusal("evaluate", small, "--plot", "a.png")
+
+
+# --- traces -------------------------------------------------------------------------------------
+
+
+def test_traces_are_described(tmp_path: Path) -> None:
+    """How much, how often, how long; with JSON also how far zones go together."""
+    write_trace(tmp_path, "here_gpu.json", [1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1])
+    write_trace(tmp_path, "there_gpu.json", [0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0])
+    said = run_json("traces", "--data", str(tmp_path))
+    assert said["data"] == "traces"
+    here, there = said["traces"]
+    assert (here["name"], here["spells"]) == ("a-date/here_gpu", 3)
+    assert here["availability"] == pytest.approx(5 / 12)
+    assert here["outage_hours"]["mean"] == pytest.approx(3.5 / 6)
+    assert there["availability"] == pytest.approx(7 / 12)
+    (together,) = said["together"]
+    assert together["correlation"][0] == pytest.approx([1, -1])
+    shown = text("traces", "--data", str(tmp_path))
+    assert "a-date/here_gpu" in shown and "42%" in shown
+
+
+def test_single_files_and_samples_are_described_too(tmp_path: Path) -> None:
+    """A file wherever it lies; samples are called so."""
+    write_trace(tmp_path, "here_gpu.json", [1, 0, 1])
+    path = next(tmp_path.rglob("*.json"))
+    said = run_json("traces", "--trace", str(path))
+    assert [each["spells"] for each in said["traces"]] == [2]
+    assert said["together"] == []
+    assert run_json("traces")["data"] == "sample"
+    assert text("traces").startswith("These are sample traces")
+
+
+def test_traces_are_drawn(tmp_path: Path) -> None:
+    """Into a file."""
+    path = tmp_path / "traces.png"
+    assert f"The picture is in {path}." in text("traces", "--plot", str(path))
+    assert path.stat().st_size > 1_000
+
+
+def test_what_can_not_be_described_is_refused(tmp_path: Path) -> None:
+    """Two sources at once, a gang that no trace tells of, a file that is no trace."""
+    write_trace(tmp_path, "here_gpu.json", [1, 0, 1])
+    path = next(tmp_path.rglob("*.json"))
+    assert "either --data or --trace" in refusal(
+        "traces", "--data", str(tmp_path), "--trace", str(path)
+    )
+    assert "none of the traces tells of 4 nodes" in refusal("traces", "--nodes", "4")
+    path.write_text("[]")
+    assert "is not a trace" in refusal("traces", "--trace", str(path))
+
+
+def test_every_option_has_help() -> None:
+    """Of every command of the group, `plan` among them."""
+    assert set(commands.deadline.commands) == {"plan", "evaluate", "traces"}
+    for command in commands.deadline.commands.values():
+        options = [each for each in command.params if isinstance(each, click.Option)]
+        assert all(option.help for option in options)
+        assert any("--json" in option.opts for option in options)
+
+
+def test_the_real_traces_are_described() -> None:
+    """All of them, where they are."""
+    if not (DATA / "spot").is_dir():
+        pytest.skip("the traces are not here")
+    said = run_json("traces", "--data", str(DATA))
+    assert len(said["traces"]) == 28
+    gangs = run_json("traces", "--data", str(DATA), "--nodes", "16")
+    assert len(gangs["traces"]) == 3
