@@ -64,7 +64,7 @@ COMMANDS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             Entry(
                 "deadline",
                 "laissez.cli.deadline",
-                "Cheap or sure capacity, for work with a deadline.",
+                "Finish in time on capacity that comes and goes.",
             ),
         ),
     ),

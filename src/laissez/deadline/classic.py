@@ -32,30 +32,44 @@ class Greedy(Policy):
 class Sliced(Policy):
     """Greedy in each of some slices, with its share of the work; what is done early counts.
 
-    Before the first slice, the lead is done on on-demand.
+    Nothing needs to be done before `begin_us`; then the lead is done on on-demand, and then the
+    slices begin. One that rests leaves on-demand for idle too when its share is done.
     """
 
     def __init__(
-        self, job: Job, *, slices: int, length_us: int, share_us: int, lead_us: int = 0
+        self,
+        job: Job,
+        *,
+        slices: int,
+        length_us: int,
+        share_us: int,
+        begin_us: int = 0,
+        lead_us: int = 0,
+        rests: bool = False,
     ) -> None:
         super().__init__(job)
         self._slices = slices
-        self._length_us = length_us
+        self._length_us = max(1, length_us)
         self._share_us = share_us
+        self._begin_us = begin_us
         self._lead_us = lead_us
+        self._rests = rests
 
     def choose(self, seen: Observation) -> Offer | None:
         done_us = self.job.work_us - seen.work_left_us
-        if done_us < self._lead_us:
+        if seen.at_us >= self._begin_us and done_us < self._lead_us:
             return seen.on_demand
-        number = (seen.at_us - self._lead_us) // self._length_us + 1
+        first_us = self._begin_us + self._lead_us
+        number = (seen.at_us - first_us) // self._length_us + 1
         number = min(max(number, 1), self._slices)
         missing_us = self._lead_us + number * self._share_us - done_us
-        ends_us = self._lead_us + number * self._length_us
-        is_urgent = missing_us > 0 and ends_us - seen.at_us < missing_us + self.net_us
-        if is_urgent:
+        ends_us = first_us + number * self._length_us
+        if missing_us > 0 and ends_us - seen.at_us < missing_us + self.net_us:
             return seen.running or seen.on_demand
-        return seen.spot[0] if self.may_hop(seen) else seen.running
+        if self.may_hop(seen):
+            return seen.spot[0]
+        may_rest = self._rests and self.slack_us(seen) >= self.net_us
+        return None if may_rest else seen.running
 
 
 def time_sliced(job: Job, slices: int) -> Sliced:
@@ -71,10 +85,13 @@ def time_sliced(job: Job, slices: int) -> Sliced:
 def randomised_shifted_greedy(job: Job, slices: int, seed: int) -> Sliced:
     """Even slices, or by the toss of a coin the same with one share of work done ahead.
 
-    If the deadline is at least twice the work, the two never use on-demand at the same time, so
+    If the deadline is at least twice the work, the two never need on-demand at the same time, so
     that whatever spot there is serves one of them: the expected cost is at most
     `(k+1)/2 + (k-1)/(2n)` times the best (Wu et al., theorem 2, for a changeover that is short
-    against a slice).
+    against a slice). Two things must be read into it, or it does not hold: a share that is done
+    ends the use of on-demand until the next slice, and the slices cover only the last `2C` of a
+    longer time. With slices over all of `R = 3C` and no spot before `2C`, both would have done two
+    thirds of the work on on-demand when it comes.
     """
     if job.deadline_us < 2 * job.work_us:
         raise BadJob(
@@ -94,15 +111,18 @@ def modified_randomised_shifted_greedy(job: Job, slices: int, seed: int) -> Slic
 
 
 def shifted_greedy(job: Job, slices: int, *, is_shifted: bool) -> Sliced:
-    """One of the two that a coin decides between."""
+    """One of the two that a coin decides between: slices of the last `2C` of the time."""
+    begin_us = max(0, job.deadline_us - 2 * job.work_us)
     lead_us = max(0, 2 * job.work_us - job.deadline_us)
     share_us = -(-(job.work_us - lead_us) // slices)
     return Sliced(
         job,
         slices=slices - is_shifted,
-        length_us=(job.deadline_us - lead_us) // slices,
+        length_us=(job.deadline_us - begin_us - lead_us) // slices,
         share_us=share_us,
+        begin_us=begin_us,
         lead_us=lead_us + is_shifted * share_us,
+        rests=True,
     )
 
 

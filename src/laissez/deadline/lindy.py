@@ -143,7 +143,8 @@ class Table:
 
     def best(self, left_us: int, slack_us: int, *, is_idle: bool, is_up: bool, age_us: int) -> int:
         grid = self.grid
-        step = min((2 * left_us + grid.step_us) // (2 * grid.step_us), grid.steps)
+        step = (2 * left_us + grid.step_us) // (2 * grid.step_us)
+        step = min(max(step, 0), grid.steps)
         cell = min(max(slack_us // grid.cell_us, 0), grid.cells)
         state = (0 if is_idle else 2) + (UP if is_up else DOWN)
         at = step * self._step + cell * self._row + state * self._ages + age_class(age_us)
@@ -158,7 +159,8 @@ def table_for(job: Job, price_ratio: float) -> Table:
 class Lindy(Policy):
     def __init__(self, job: Job, spot_micros_per_hour: int, on_demand_micros_per_hour: int) -> None:
         super().__init__(job)
-        self.net_us = job.wait_us
+        # With less slack than a hop takes there is nothing to wait for.
+        self.net_us = max(job.wait_us, job.hop_us)
         self._price_ratio = on_demand_micros_per_hour / max(spot_micros_per_hour, 1)
 
     def choose(self, seen: Observation) -> Offer | None:

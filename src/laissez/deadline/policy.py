@@ -6,7 +6,7 @@ idle (None) or which offer. Three rules come before its own choice, and a fourth
 * thrifty: idle when done;
 * exploitation: stay on a spot instance until it is preempted, for nothing cheaper can come;
 * safety net: idle and too little slack left, go to on-demand; there it stays, because slack never
-  grows and a policy leaves on-demand only for spot, when it `may_hop`;
+  grows and a policy that leaves on-demand must have as much (`may_hop`);
 * overrun: when the estimated work is done and the job is not, stay where it runs, or go to
   on-demand.
 

@@ -18,8 +18,8 @@ import msgspec
 from laissez.deadline.job import US_PER_HOUR, Job, Kind, Observation, Offer, Spell
 from laissez.deadline.policy import Policy
 
-PATIENCE = 4
-"""A run is given up after so many times its deadline and work."""
+PATIENCE = 8
+"""A run is given up after so many times its deadline, its work and its longest changeover."""
 
 
 class Zone:
@@ -106,12 +106,14 @@ def run(
     keeps_steps: bool = False,
 ) -> Outcome:
     """One job, from the tick `start` of the zones; where they end, there is no spot capacity."""
+    tick_us = job.tick_us
     if len({zone.name for zone in zones}) < len(zones):
         raise ValueError("two zones have one name; a job could not tell which one it lost")
-    tick_us = job.tick_us
+    if any(zone.tick_us != tick_us for zone in zones):
+        raise ValueError("the ticks of a zone and of the job differ; give both the same length")
     length = min(map(len, zones), default=0)
-    gives_up_us = PATIENCE * (job.deadline_us + job.work_us)
     work_left_us = job.work_us if truth is None else truth.work_us
+    gives_up_us = PATIENCE * (job.deadline_us + work_left_us)
     surplus_us = job.work_us - work_left_us
     running: Offer | None = None
     changeover_left_us = 0
@@ -124,7 +126,7 @@ def run(
     steps: list[Step] = []
     while at_us < gives_up_us:
         if tick >= next_change:
-            spot, spells, next_change = _look(zones, tick, start, length, tick_us)
+            spot, spells, next_change = _look(zones, tick, start, length)
             if running is not None and running.kind is Kind.SPOT:
                 running = _still_there(running, spot)
         if running is None:
@@ -139,11 +141,12 @@ def run(
             spells,
         )
         decided = policy.decide(seen)
-        if decided is not running:
+        if decided != running:
             running = decided
             if decided is not None:
                 moves += 1
                 changeover_left_us = job.changeover_us if truth is None else truth.changeover_us()
+                gives_up_us = max(gives_up_us, PATIENCE * changeover_left_us)
         ticks = 1
         if running is not None and running.kind is Kind.SPOT and policy.keeps_spot:
             ticks = max(1, next_change - tick)
@@ -182,23 +185,30 @@ def run(
 
 
 def _look(
-    zones: Sequence[Zone], tick: int, start: int, length: int, tick_us: int
+    zones: Sequence[Zone], tick: int, start: int, length: int
 ) -> tuple[tuple[Offer, ...], tuple[Spell, ...], int]:
     """What is on offer at a tick, since when, and at which tick that changes."""
     if tick >= length:
-        began_us = (length - start) * tick_us
-        return (), tuple(Spell(zone.name, False, began_us) for zone in zones), 1 << 62
+        return (), tuple(_last_outage(zone, start, length) for zone in zones), 1 << 62
     offers = [offer for zone in zones if (offer := zone.offers[tick]) is not None]
     offers.sort(key=lambda offer: offer.micros_per_hour)
     spells = tuple(
         Spell(
             zone.name,
             zone.offers[tick] is not None,
-            max(0, zone.spell_began[tick] - start) * tick_us,
+            max(0, zone.spell_began[tick] - start) * zone.tick_us,
         )
         for zone in zones
     )
     return tuple(offers), spells, min(zone.stretch_ends[tick] for zone in zones)
+
+
+def _last_outage(zone: Zone, start: int, length: int) -> Spell:
+    """The spell without capacity that follows the end of the zones, or goes on there."""
+    began = length
+    if start < length and zone.offers[length - 1] is None:
+        began = zone.spell_began[length - 1]
+    return Spell(zone.name, False, max(0, began - start) * zone.tick_us)
 
 
 def _still_there(running: Offer, spot: tuple[Offer, ...]) -> Offer | None:
