@@ -59,7 +59,7 @@ def test_every_study_that_comes_with_laissez_can_be_read(name: str) -> None:
     assert len(set(labels(found.settings))) == len(found.settings)
 
 
-def test_the_studies_of_the_issue_are_there() -> None:
+def test_the_studies_are_there() -> None:
     """Each comparison that was asked for has a study."""
     assert set(built_in()) == {
         "availability",
@@ -71,6 +71,7 @@ def test_the_studies_of_the_issue_are_there() -> None:
         "lengths",
         "loose",
         "relaxed",
+        "unseen",
         "workloads",
         "zones",
     }

@@ -57,8 +57,9 @@ REPO = Path(__file__).resolve().parent.parent
 API = REPO / "docs" / "api.md"
 OPERATOR = REPO / "docs" / "operator.md"
 TENANT = REPO / "docs" / "tenant.md"
+DEADLINE = REPO / "docs" / "deadline.md"
 README = REPO / "README.md"
-PAGES_WITH_COMMANDS = (README, OPERATOR, TENANT)
+PAGES_WITH_COMMANDS = (README, OPERATOR, TENANT, DEADLINE)
 PAGES_WITH_EXAMPLES = (README, TENANT)
 
 FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```\s*$", re.MULTILINE | re.DOTALL)

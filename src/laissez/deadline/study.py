@@ -161,6 +161,11 @@ def changed(
     return msgspec.structs.replace(study, settings=tuple(dict.fromkeys(settings)))
 
 
+def is_held_out(name: str, names: Iterable[str]) -> bool:
+    """Every second trace, in the order of their names, is for development; the others are not."""
+    return sorted(set(names)).index(name) % 2 == 1
+
+
 def labels(settings: Iterable[Setting]) -> tuple[str, ...]:
     """What to call each setting: its own label, and what differs among those of that label."""
     settings = tuple(settings)

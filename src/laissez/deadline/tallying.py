@@ -21,6 +21,7 @@ from laissez.deadline.study import (
     Study,
     Tallies,
     Tally,
+    is_held_out,
     labels,
 )
 from laissez.deadline.traces import Trace
@@ -147,22 +148,17 @@ def _groups(
     if study.group_by is None:
         return ()
     groups: dict[str, list[Runs]] = {}
-    for case, rows in zip(cases, runs, strict=True):
+    names = [traces[case.members[0]].name for case in cases]
+    for name, case, rows in zip(names, cases, runs, strict=True):
         if study.group_by == "halves":
-            kinds = np.full(len(case.starts), _half(case, cases, traces))
+            half = "held-out traces" if is_held_out(name, names) else "development traces"
+            kinds = np.full(len(case.starts), half)
         else:
             kinds = _circumstances(case, traces[case.members[0]])
         for kind in np.unique(kinds):
             part = {name: each[kinds == kind] for name, each in rows.items()}
             groups.setdefault(str(kind), []).append(part)
     return tuple(PartResult(kind, tallies(study, groups[kind])) for kind in sorted(groups))
-
-
-def _half(case: Case, cases: Sequence[Case], traces: Sequence[Trace]) -> str:
-    """Every second trace, in the order of their names, is for development; the others are not."""
-    names = sorted({traces[each.members[0]].name for each in cases})
-    place = names.index(traces[case.members[0]].name)
-    return "held-out traces" if place % 2 else "development traces"
 
 
 def _circumstances(case: Case, trace: Trace) -> NDArray[np.str_]:

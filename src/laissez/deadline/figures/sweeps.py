@@ -40,7 +40,15 @@ from laissez.deadline.figures.scales import (
     number_of_values,
     shown_policies,
 )
-from laissez.deadline.study import Axis, Result, Setting, SettingResult, Tallies, labels
+from laissez.deadline.study import (
+    Axis,
+    Result,
+    Setting,
+    SettingResult,
+    Tallies,
+    is_held_out,
+    labels,
+)
 
 AVERAGE = "Average"
 TRACES_MAX = 16
@@ -306,5 +314,4 @@ def marked_traces(result: Result) -> list[str]:
     names = [part.name for part in result.traces]
     if result.study.group_by != "halves":
         return names
-    in_order = sorted(names)
-    return [f"{name} ({HALVES[in_order.index(name) % 2]})" for name in names]
+    return [f"{name} ({HALVES[is_held_out(name, names)]})" for name in names]
