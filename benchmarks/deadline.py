@@ -2,7 +2,7 @@
 
 Each policy runs 2,400 jobs (48 h of work in 60 h, a changeover of 12 minutes) on one core, in eight
 zones with a tick of ten minutes: invented ones, or the real two-week traces with `--data`. The
-policy that sees everything does a tenth of that. Beside the seconds stands the cost of a run
+policies that see the future do a tenth of that. Beside the seconds stands the cost of a run
 against that of a job that asks nobody anything, in the same run of this program: on-demand only.
 Nothing fails for being slow.
 """

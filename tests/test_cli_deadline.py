@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import click
 import pytest
@@ -73,8 +74,10 @@ def refusal(*words: str) -> str:
     return result.stderr
 
 
-def write_trace(folder: Path, name: str, counts: Sequence[int]) -> None:
-    path = folder / "spot" / "availability" / "1-node" / "a-date" / name
+def write_trace(
+    folder: Path, name: str, counts: Sequence[int], *, kind: str = "availability", nodes: int = 1
+) -> None:
+    path = folder / "spot" / kind / f"{nodes}-node" / "a-date" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"metadata": {"gap_seconds": 600}, "data": list(counts)}))
 
@@ -116,18 +119,25 @@ def test_a_study_of_ones_own_has_a_row_for_each_setting(small: str) -> None:
     assert [each["label"] for each in said["settings"]] == ["fraction 0.7", "fraction 0.8"]
 
 
-def test_groups_gaps_and_published_savings_have_their_place(small: str) -> None:
-    """A table for groups, one for the gap, a column for what was published."""
+def test_groups_gaps_and_published_savings_have_their_place(small: str, tmp_path: Path) -> None:
+    """A table for groups, one for the gap, a column for what was published.
+
+    Sample traces are not divided into halves.
+    """
+    for zone, there in (("here", [1, 1, 0, 1, 0]), ("there", [0, 1, 1, 1, 0, 0])):
+        write_trace(tmp_path, f"{zone}_gpu.json", [each for each in there * 20 for _ in range(7)])
     Path(small).write_text(
         SMALL.replace("[greedy", "[omniscient, greedy")
         + "group_by: halves\nsettings: [{label: a, published: 0.123}, {label: b}]\n"
     )
-    shown = text("evaluate", small, "--processes", "1")
+    words = ("evaluate", small, "--processes", "1", "--data", str(tmp_path))
+    shown = text(*words)
     assert "published" in shown and "12.3%" in shown
     assert "Savings by group" in shown and "held-out traces" in shown
     assert "Gap closed between uniform progress and omniscient" in shown
-    said = run_json("evaluate", small, "--processes", "1")
+    said = run_json(*words)
     assert [each["name"] for each in said["groups"]] == ["development traces", "held-out traces"]
+    assert run_json("evaluate", small, "--processes", "1")["groups"] == []
 
 
 def test_options_take_the_place_of_what_the_study_says(small: str) -> None:
@@ -166,6 +176,23 @@ def test_a_folder_may_be_laid_out_in_another_way(small: str, tmp_path: Path) -> 
     assert [each["name"] for each in said["traces"]] == ["own/x_gpu"]
 
 
+def test_a_file_is_found_whatever_its_name(small: str, tmp_path: Path) -> None:
+    """A name with brackets is no pattern once it was found."""
+    write_trace(tmp_path, "here[1]_gpu.json", [1] * 200)
+    said = run_json("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+    assert [each["name"] for each in said["traces"]] == ["a-date/here[1]_gpu"]
+
+
+def test_two_traces_of_one_name_are_refused(small: str, tmp_path: Path) -> None:
+    """The sentence has both."""
+    write_trace(tmp_path, "here_gpu.json", [1] * 200)
+    write_trace(tmp_path, "here_gpu.json", [1] * 200, kind="preemption")
+    Path(small).write_text(SMALL.replace("availability/", "*/"))
+    said = refusal("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+    assert "two traces are called a-date/here_gpu" in said
+    assert "preemption/1-node/a-date/here_gpu.json" in said
+
+
 def test_what_was_left_out_is_said(small: str, tmp_path: Path) -> None:
     """A trace that is too short is a note, not a silence."""
     write_trace(tmp_path, "here_gpu.json", [1] * 200)
@@ -181,6 +208,32 @@ def test_a_result_is_drawn_where_one_wants_it(small: str, tmp_path: Path, suffix
     shown = text("evaluate", small, "--processes", "1", "--plot", str(path))
     assert shown.endswith(f"The picture is in {path}.\n")
     assert path.stat().st_size > 1_000
+
+
+@pytest.mark.parametrize(
+    ("fields", "titles"),
+    [
+        ("days: 1\nplot: {x: fraction}", ["a-date, spot 25%", "a-date, spot 100%"]),
+        ("nodes: 2\nplot: {x: fraction}", ["a-date, spot 10%", "a-date, spot 100%"]),
+        ("nodes: [1, 2]\nplot: {x: nodes}", ["a-date", "a-date"]),
+        ("zones: all\nplot: {x: fraction}", ["a-date", "a-date"]),
+    ],
+)
+def test_titles_tell_the_capacity_of_what_ran(
+    small: str, tmp_path: Path, fields: str, titles: list[str]
+) -> None:
+    """In the days and for the nodes of the study; nothing where its settings differ in them."""
+    day = 144
+    counts = [2] * (day // 4) + [0] * (3 * day // 4) + [1] * (day + day // 2)
+    write_trace(tmp_path, "here_gpu.json", counts, nodes=2)
+    write_trace(tmp_path, "there_gpu.json", [2] * len(counts), nodes=2)
+    Path(small).write_text(SMALL.replace("[0.7, 0.8]", "0.7") + fields)
+    path = tmp_path / "picture.svg"
+    words = ("evaluate", small, "--processes", "1", "--data", str(tmp_path), "--plot", str(path))
+    text(*words)
+    drawn = ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
+    lines = [line.strip() for each in drawn for line in each.itertext()]
+    assert [line for line in lines if line.startswith("a-date")] == titles
 
 
 def test_all_studies_are_written_into_a_folder(
@@ -210,6 +263,9 @@ def test_what_is_wrong_is_said_before_anything_is_computed(small: str, tmp_path:
     assert "neither a YAML file nor a study" in refusal("evaluate", "ours")
     assert "'greddy' is not one of" in refusal("evaluate", "--policy", "greddy")
     assert "a picture is a .png or .svg" in refusal("evaluate", "--plot", "picture.gif")
+    nowhere = str(tmp_path / "nowhere" / "picture.png")
+    assert "nowhere' for the picture; make it first" in refusal("evaluate", "--plot", nowhere)
+    assert "there is no folder" in refusal("traces", "--plot", nowhere)
     assert "leave STUDY and --plot out" in refusal("evaluate", small, "--all", str(tmp_path))
     assert "there is no folder 'spot'" in refusal("evaluate", "--data", str(tmp_path))
     assert "'long' is not a duration" in refusal("evaluate", "--work", "long")
@@ -248,7 +304,7 @@ def test_without_matplotlib_pictures_are_refused_with_what_to_install(
 
 
 def test_traces_are_described(tmp_path: Path) -> None:
-    """How much, how often, how long; with JSON also how far zones go together."""
+    """How much, how often, how long, and how far zones go together; with JSON, any two of them."""
     write_trace(tmp_path, "here_gpu.json", [1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1])
     write_trace(tmp_path, "there_gpu.json", [0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 0, 0])
     said = run_json("traces", "--data", str(tmp_path))
@@ -262,6 +318,21 @@ def test_traces_are_described(tmp_path: Path) -> None:
     assert together["correlation"][0] == pytest.approx([1, -1])
     shown = text("traces", "--data", str(tmp_path))
     assert "a-date/here_gpu" in shown and "42%" in shown
+    assert shown.endswith("\na-date, 2 traces: mean -1.00, from -1.00 to -1.00\n")
+
+
+def test_how_zones_go_together_is_a_mean_and_a_range(tmp_path: Path) -> None:
+    """Over any two different traces; one that never changes has no part in it."""
+    write_trace(tmp_path, "a_gpu.json", [1, 1, 0, 0])
+    write_trace(tmp_path, "b_gpu.json", [1, 1, 0, 0])
+    write_trace(tmp_path, "c_gpu.json", [1, 0, 1, 0])
+    write_trace(tmp_path, "d_gpu.json", [1, 1, 1, 1])
+    shown = text("traces", "--data", str(tmp_path)).splitlines()
+    assert shown[-1] == "a-date, 4 traces: mean 0.33, from 0.00 to 1.00"
+    for name in ("a_gpu.json", "b_gpu.json"):
+        next(tmp_path.rglob(name)).unlink()
+    shown = text("traces", "--data", str(tmp_path)).splitlines()
+    assert shown[-1] == "a-date, 2 traces: at most one of them ever changes, so there is none"
 
 
 def test_single_files_and_samples_are_described_too(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, BadJob, Observation, Offer
 from laissez.deadline.policy import Policy
 from laissez.deadline.reading import built_in, read_built_in, read_study
-from laissez.deadline.registry import POLICIES, Known
+from laissez.deadline.registry import POLICIES, Brief, Known
 from laissez.deadline.study import BadStudy, Result, Study, Tallies, changed, labels
 from laissez.deadline.traces import Trace
 
@@ -36,10 +37,17 @@ def study(text: str = SMALL, **others: object) -> Study:
     return msgspec.structs.replace(read_study(text, name="small", file_name="s.yaml"), **others)
 
 
-def trace(counts: str, *, zone: str = "here", resource: str = "gpu", nodes: int = 1) -> Trace:
+def trace(
+    counts: str,
+    *,
+    zone: str = "here",
+    resource: str = "gpu",
+    nodes: int = 1,
+    kind: str = "availability",
+) -> Trace:
     """A digit is the number of nodes for an hour, in ticks of ten minutes."""
     ticks = tuple(int(count) for count in counts for _ in range(6))
-    return Trace(f"made/{zone}_{resource}", zone, resource, "availability", nodes, TICK_US, ticks)
+    return Trace(f"made/{zone}_{resource}", zone, resource, kind, nodes, TICK_US, ticks)
 
 
 SOME = [trace("110101100111010110" * 3), trace("000110000001100010" * 3, zone="there")]
@@ -261,6 +269,34 @@ def test_with_all_zones_a_job_finds_capacity_in_any_of_them() -> None:
     assert "omniscient" not in every.policies
 
 
+def test_zones_are_of_the_setting_and_of_one_size() -> None:
+    """With all zones, what a setting doesn't ask for is no zone of it, whoever else asked for it.
+
+    Nor are traces that tell of gangs zones beside those of single nodes.
+    """
+    here, there = trace("10" * 20), trace("01" * 20, zone="there")
+    text = SMALL.replace("12m", "0m").replace('"*"', '"*/here*"') + "zones: all\n"
+    greedy = study(text, policies=("greedy",))
+    alone = evaluate(greedy, [here], processes=1)
+    assert evaluate(greedy, [here, there], processes=1) == alone
+    every = study(text.replace('"*/here*"', '"*"'), policies=("greedy",))
+    gang = trace("99" * 20, zone="there", nodes=16)
+    sizes = evaluate(every, [here, gang], processes=1)
+    assert sizes.cells[0, here.name] == alone.policies
+    assert evaluate(every, [here, there], processes=1).cells[0, here.name] != alone.policies
+
+
+@pytest.mark.parametrize("other", [{"kind": "preemption"}, {"nodes": 16}])
+def test_two_traces_of_one_name_are_refused(other: dict[str, Any]) -> None:
+    """Their numbers would be mixed up; one that no setting asks for disturbs nobody."""
+    namesakes = [trace("1" * 40), trace("0" * 40, **other)]
+    with pytest.raises(BadStudy, match="two traces are called made/here_gpu, availability/1-node/"):
+        evaluate(study(), namesakes, processes=1)
+    one = study(SMALL.replace('"*"', "availability/1-node/*"), policies=("greedy",))
+    result = evaluate(one, namesakes, processes=1)
+    assert result.policies["greedy"].spot_hours == pytest.approx(6)
+
+
 def test_runs_are_grouped_by_what_their_window_has() -> None:
     """Half of the time with capacity divides the runs, three quarters of the deadline the jobs."""
     text = SMALL.replace("0.75", "[0.5, 0.8]") + "group_by: availability\n"
@@ -283,6 +319,17 @@ def test_every_second_trace_is_held_out() -> None:
     assert hours == {"development traces": 0, "held-out traces": pytest.approx(6)}
 
 
+def test_a_trace_without_room_moves_no_other_into_another_half() -> None:
+    """The half of a trace follows from all traces, also from those that are too short to run."""
+    zones = [trace("0" * length, zone=zone) for zone, length in [("a", 2), ("b", 40), ("c", 40)]]
+    result = evaluate(study(SMALL + "group_by: halves\n"), zones, processes=1)
+    assert [each.name for each in result.traces] == ["made/b_gpu", "made/c_gpu"]
+    assert result.held_out == ("made/b_gpu",)
+    halves = {each.name: each.policies for each in result.groups}
+    assert halves["held-out traces"] == result.cells[0, "made/b_gpu"]
+    assert halves["development traces"] == result.cells[0, "made/c_gpu"]
+
+
 def test_a_start_leaves_the_whole_deadline_inside_the_trace() -> None:
     """A trace with room for three starts has three, one without is left out; both are said."""
     tight = study(SMALL.replace("0.75", "0.8"), starts=10)  # 7.5 hours are 45 ticks
@@ -294,6 +341,51 @@ def test_a_start_leaves_the_whole_deadline_inside_the_trace() -> None:
     assert len(result.notes) == 2
     with pytest.raises(BadStudy, match="has no run"):
         evaluate(tight, [short], processes=1)
+
+
+UNALIGNED = SMALL.replace("fraction: 0.75", "deadline: 391m").replace("12m", "18m")
+
+
+def test_a_deadline_within_a_tick_is_kept_to_the_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job has the deadline of its study, not that of the tick: later is late, by a minute too.
+
+    Nobody who is asked is late then, and omniscient is still the bound.
+    """
+
+    class LastTick(Policy):
+        """Takes on-demand at minute 20, so it is done at 398: in the tick of the deadline."""
+
+        def decide(self, seen: Observation) -> Offer | None:
+            return seen.on_demand if seen.at_us >= 2 * TICK_US else None
+
+        def choose(self, seen: Observation) -> Offer | None:
+            raise AssertionError("nobody asks")
+
+    told: list[int] = []
+
+    def make(brief: Brief) -> Policy:
+        told.append(brief.job.deadline_us)
+        return LastTick(brief.job)
+
+    monkeypatch.setitem(POLICIES, "last_tick", Known("Last tick", make))
+    careful = ("greedy", "time_sliced", "uniform_progress", "lindy", "omniscient")
+    result = evaluate(study(UNALIGNED, policies=("last_tick", *careful)), SOME, processes=1)
+    assert set(told) == {391 * HOUR_US // 60}
+    assert result.policies["last_tick"].missed == 12
+    assert {result.policies[name].missed for name in careful} == {0}
+    for tallies in result.cells.values():
+        _bounded({name: tallies[name] for name in careful})
+
+
+def test_the_tick_of_a_deadline_is_inside_the_trace() -> None:
+    """A trace that ends with the deadline's tick has one start, one that ends before it none."""
+    assert -(-391 // 10) == 40
+    for ticks, runs in ((41, 2), (40, 1)):
+        zone = msgspec.structs.replace(SOME[0], counts=(1,) * ticks)
+        assert evaluate(study(UNALIGNED), [zone], processes=1).policies["greedy"].runs == runs
+    short = msgspec.structs.replace(SOME[0], counts=(1,) * 39)
+    with pytest.raises(BadStudy, match="has no run"):
+        evaluate(study(UNALIGNED), [short], processes=1)
 
 
 def test_only_the_first_days_count_if_the_study_says_so() -> None:
@@ -354,9 +446,21 @@ def test_all_policies_meet_the_same_surprises() -> None:
 # --- all studies, without and with the data ------------------------------------------------------
 
 
+OF_ONE_JOB = ("hours", "instances", "zones")
+
+
 @pytest.fixture(scope="module")
 def samples() -> list[Trace]:
     return sample_traces(days=14)
+
+
+@pytest.mark.parametrize(("name", "group_by"), [("gap", None), ("availability", "availability")])
+def test_sample_traces_have_no_halves(
+    name: str, group_by: str | None, samples: list[Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was developed on them, so none is held out; other groups stay."""
+    monkeypatch.setattr(evaluation, "sample_traces", lambda: samples)
+    assert load_traces(read_built_in(name), None)[0].group_by == group_by
 
 
 @pytest.mark.parametrize("name", built_in())
@@ -367,8 +471,10 @@ def test_every_study_runs_without_the_data(
     monkeypatch.setattr(evaluation, "sample_traces", lambda: samples)
     found, traces = load_traces(read_built_in(name), None)
     assert found.data == "sample"
-    slow = {"lindy", "omniscient_slices"}  # their tables take longer than all the rest
+    # Their tables take longer than all the rest; Lindy needs one for each job.
+    slow = {"omniscient_slices"} if name in OF_ONE_JOB else {"omniscient_slices", "lindy"}
     policies = tuple(each for each in found.policies if each not in slow)
+    assert ("lindy" in policies) == (name in OF_ONE_JOB)
     small = msgspec.structs.replace(
         changed(found, work_us=12 * HOUR_US), starts=1, policies=policies
     )

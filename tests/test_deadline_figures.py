@@ -129,6 +129,7 @@ def result(
             for name in traces
         },
         (),
+        traces[1::2],
     )
 
 
@@ -389,11 +390,14 @@ def test_a_setting_without_runs_moves_no_other() -> None:
 
 
 def test_halves_are_marked_as_they_were_counted() -> None:
-    """The traces marked as held out have as many runs as the group of that name."""
-    hours = (40, 43, 41, 49)
+    """The traces marked as held out have as many runs as the group of that name.
+
+    One that is too short to run counts where the others are divided.
+    """
+    hours = (40, 43, 41, 49, 20)
     traces = [
         trace(f"date/zone-{name}_x", AVAILABLE[: 6 * length])
-        for name, length in zip("dbca", hours, strict=True)
+        for name, length in zip("edcba", hours, strict=True)
     ]
     small = Setting(("*",), 24 * US_PER_HOUR, 0.6, 40 * US_PER_HOUR, US_PER_HOUR // 5)
     study = Study("halves", "Halves", (small,), ("uniform_progress",), group_by="halves")
@@ -402,5 +406,6 @@ def test_halves_are_marked_as_they_were_counted() -> None:
     for part, mark in zip(found.traces, marked_traces(found), strict=True):
         runs[mark.rpartition("(")[2].rstrip(")")] += part.policies["uniform_progress"].runs
     groups = {group.name: group.policies["uniform_progress"].runs for group in found.groups}
+    assert len(found.traces) == 4
     assert list(runs.values()) == [groups["development traces"], groups["held-out traces"]]
     assert runs[HALVES[0]] != runs[HALVES[1]]

@@ -1,9 +1,5 @@
 """Policies that know the future: none is late, none beats the best, and each knows no more."""
 
-import json
-import random
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +16,6 @@ from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Observation, Of
 from laissez.deadline.omniscient import best_plan
 from laissez.deadline.policy import Policy
 from laissez.deadline.world import Future, Outcome, Truth, Zone, run
-
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 # At this many micro-dollars an hour, a microsecond costs a micro-dollar, and no cost is rounded.
 SPOT = US_PER_HOUR
@@ -258,28 +252,3 @@ def test_the_oracle_when_behind() -> None:
     assert offer is not None
     seen = Observation(60 * MINUTE_US, job.work_us, None, 0, SURE, (offer,), ())
     assert policy.decide(seen) == SURE
-
-
-def test_published_hours() -> None:
-    """On the two-week traces omniscient comes near the published 20.7 and 27.4 hours."""
-    folder = DATA / "spot" / "availability" / "1-node" / "aws-10-26-2022"
-    if not folder.is_dir():
-        pytest.skip("the traces are not here")
-    worked = []
-    for path in sorted(folder.glob("*.json")):
-        trace = json.loads(path.read_text())
-        tick_us = trace["metadata"]["gap_seconds"] * 1_000_000
-        counts = trace["data"][: 13 * 24 * US_PER_HOUR // tick_us]
-        zone = zone_of([count > 0 for count in counts], tick_us)
-        job = Job(48 * US_PER_HOUR, 60 * US_PER_HOUR, 12 * MINUTE_US, tick_us)
-        rng = random.Random(4)
-        for _ in range(20):
-            start = rng.randrange(len(zone) - job.deadline_us // tick_us + 1)
-            outcome = run(job, omniscient(job, zone, start), [zone], SURE, start=start)
-            assert not outcome.is_late
-            worked.append((outcome.on_demand_us, outcome.spot_us))
-    on_demand_hours, spot_hours = (
-        sum(each) / len(worked) / US_PER_HOUR for each in zip(*worked, strict=True)
-    )
-    assert on_demand_hours == pytest.approx(20.7, abs=2)
-    assert spot_hours == pytest.approx(27.4, abs=2)

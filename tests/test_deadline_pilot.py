@@ -78,6 +78,7 @@ def fly(
             work_left_us -= working_us
         before = decided
         at_us += TICK_US
+        assert at_us < 2 * job.deadline_us, "the job is never done"
         pilot = refit(pilot)
 
 
@@ -153,6 +154,18 @@ def test_a_policy_of_ones_own_is_given_again() -> None:
     with pytest.raises(BadLook, match="give it again"):
         Pilot.restore(pilot.state())
     assert Pilot.restore(pilot.state(), policy).state() == pilot.state()
+
+
+def test_a_policy_for_another_job_is_refused() -> None:
+    """A policy that reckons with another deadline is no policy for this job, neither at first nor
+    after a restart; one that was made for an equal job is."""
+    for other in (LOOSE, Job(TIGHT.work_us, TIGHT.deadline_us, TIGHT.changeover_us, 2 * TICK_US)):
+        with pytest.raises(BadLook, match="made for another job"):
+            Pilot(TIGHT, UniformProgress(other))
+        with pytest.raises(BadLook, match="made for another job"):
+            Pilot.restore(Pilot(TIGHT, UniformProgress(TIGHT)).state(), UniformProgress(other))
+    equal = Job(TIGHT.work_us, TIGHT.deadline_us, TIGHT.changeover_us, TIGHT.tick_us)
+    assert Pilot(TIGHT, UniformProgress(equal)).look(0, [SURE, CHEAP], TIGHT.work_us) == CHEAP
 
 
 def test_the_clock_may_be_the_controllers() -> None:
@@ -409,6 +422,26 @@ def test_a_careless_policy_is_not_late_either(takes_spot: bool) -> None:
     assert done_us <= TIGHT.deadline_us
 
 
+class Dreamer(Policy):
+    """Idles for ever, and takes its slack to be endless."""
+
+    def slack_us(self, seen: Observation) -> int:
+        return 1 << 60
+
+    def choose(self, seen: Observation) -> Offer | None:
+        return None
+
+
+def test_the_slack_is_the_pilots_own_reckoning() -> None:
+    """A policy that is wrong about its slack is overruled in time all the same, and the pilot says
+    what is so when it is too late."""
+    _, done_us = fly(Pilot(TIGHT, Dreamer(TIGHT)), TIGHT, [])
+    assert done_us <= TIGHT.deadline_us
+    pilot = Pilot(TIGHT, Dreamer(TIGHT))
+    assert pilot.look(TIGHT.slack_us, [SURE], TIGHT.work_us) == SURE
+    assert "late" in (pilot.warning or "")
+
+
 def test_what_is_lost_beyond_the_slack_is_said() -> None:
     """A job that nothing can make sure any more stays where it works, with a warning that says what
     it hangs on; when it must be late, the warning says by how much."""
@@ -439,6 +472,31 @@ def test_estimated_work_may_run_over() -> None:
     assert pilot.look(0, [SURE, CHEAP], LOOSE.work_us) == CHEAP
     assert pilot.look(1, [SURE, CHEAP], 0, is_overrun=True) == CHEAP
     assert pilot.look(2, [SURE, CHEAP], 0) is None
+
+
+@pytest.mark.parametrize("work_left_us", [0, -5 * US_PER_HOUR])
+def test_a_job_that_is_overrun_is_never_safe(work_left_us: int) -> None:
+    """Nobody knows what is left of it, so the pilot promises nothing, however early it is: it says
+    how far the deadline is, and is sure again once somebody knows."""
+    pilot, policy = recorded()
+    pilot.look(0, [SURE, CHEAP], LOOSE.work_us)
+    pilot.look(LOOSE.work_us, [SURE, CHEAP], work_left_us, is_overrun=True)
+    assert policy.seen[-1].work_left_us == 0
+    assert not pilot.is_safe
+    assert "the deadline is 14 h away" in (pilot.warning or "")
+    pilot.look(LOOSE.work_us, [SURE, CHEAP], US_PER_HOUR, is_overrun=True)
+    assert pilot.is_safe
+
+
+def test_a_job_that_is_overrun_goes_on() -> None:
+    """It stays on a spot instance to the last, for to move would not make it sure; a policy that
+    would leave it idle is overruled."""
+    pilot, _ = recorded()
+    pilot.look(0, [SURE, CHEAP], LOOSE.work_us)
+    for at_us in (LOOSE.deadline_us - LOOSE.changeover_us, LOOSE.deadline_us + 1):
+        assert pilot.look(at_us, [SURE, CHEAP], 0, is_overrun=True) == CHEAP
+    idler = Pilot(LOOSE, Careless(LOOSE, takes_spot=False))
+    assert idler.look(0, [SURE], 0, is_overrun=True) == SURE
 
 
 def test_a_job_that_is_done_needs_no_warning() -> None:

@@ -2,31 +2,40 @@
 
 import json
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+import laissez.deadline
 from laissez.cli.planning import picture
 from laissez.cli.planning import plan as plan_command
+from laissez.deadline.classic import OnDemandOnly
+from laissez.deadline.evaluation import evaluate, load_traces
 from laissez.deadline.generator import sample_traces
-from laissez.deadline.job import US_PER_HOUR, BadJob
+from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Offer
 from laissez.deadline.plan import (
     CANDIDATES,
     Ending,
     Forecast,
     Terms,
     Try,
+    at_trace_prices,
     ending,
     plan,
     tries,
     typical_example,
     watched_every,
 )
+from laissez.deadline.policy import Policy
+from laissez.deadline.reading import _Document, _Fields, read_study
 from laissez.deadline.traces import BadTrace, Trace
-from laissez.deadline.world import Outcome, Zone
+from laissez.deadline.world import Outcome, Zone, run
 
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TICK_US = 600_000_000
 TERMS = Terms(12 * US_PER_HOUR, 16 * US_PER_HOUR, US_PER_HOUR // 5, 3.0)
 
@@ -201,6 +210,19 @@ def test_who_looks_less_often_sees_less_capacity() -> None:
     assert watched_every(RESTLESS, TICK_US) is RESTLESS
 
 
+def test_who_looks_less_often_pays_the_mean_price() -> None:
+    """Prices stay with a trace however often one looks: each is the mean over its tick."""
+    seen = priced([1, 1, 0], [3, 5, 9])
+    assert watched_every(seen, 2 * TICK_US).micros_per_hour == (4_000_000,)
+    assert watched_every(seen, 3 * TICK_US // 2).micros_per_hour == (
+        round(1e6 * (3 + 5 / 2) / 1.5),
+        round(1e6 * (5 / 2 + 9) / 1.5),
+    )
+    halves = watched_every(seen, TICK_US // 2).micros_per_hour
+    assert halves == tuple(each * 1_000_000 for each in (3, 3, 5, 5, 9, 9))
+    assert watched_every(ALWAYS, 2 * TICK_US).micros_per_hour is None
+
+
 def test_traces_of_different_ticks_are_looked_at_by_the_slower() -> None:
     """Zones that were recorded at different paces can be used together."""
     slow = trace([1] * 100, name="somewhere/b_gpu", tick_us=3 * TICK_US)
@@ -226,12 +248,99 @@ def test_what_can_not_be_planned_is_said() -> None:
 
 
 def test_a_trace_that_just_suffices_has_one_start_and_no_later_deadline() -> None:
-    """What-ifs that reach beyond the trace are left out."""
+    """What-ifs that reach beyond the trace are left out, and those that leave less than half of
+    the starts."""
     forecast = plan(TERMS, [trace([1] * 96)], starts=5)
     assert forecast.typical.start == 0
     assert forecast.what_ifs == ()
-    one_more = plan(TERMS, [trace([1] * 106)], starts=5)
-    assert [each.deadline_us for each in one_more.what_ifs] == [TERMS.deadline_us * 11 // 10]
+    # At 96 ticks for the deadline and 106 for a tenth more, 10 starts of 20 are half, 9 of 19 not.
+    assert plan(TERMS, [trace([1] * 114)], starts=5).what_ifs == ()
+    enough = plan(TERMS, [trace([1] * 115)], starts=5)
+    assert [each.deadline_us for each in enough.what_ifs] == [TERMS.deadline_us * 11 // 10]
+
+
+def test_policies_and_later_deadlines_get_the_same_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs of a forecast start at the same instants, so that a later deadline is compared with
+    the same luck; the latest of them still lies in the trace."""
+    starts: dict[tuple[int, type[Policy]], list[int]] = {}
+
+    def noted(
+        job: Job,
+        policy: Policy,
+        zones: Sequence[Zone],
+        on_demand: Offer,
+        *,
+        start: int,
+        keeps_steps: bool,
+    ) -> Outcome:
+        starts.setdefault((job.deadline_us, type(policy)), []).append(start)
+        return run(job, policy, zones, on_demand, start=start, keeps_steps=keeps_steps)
+
+    monkeypatch.setattr("laissez.deadline.plan.run", noted)
+    short = msgspec.structs.replace(RESTLESS, counts=RESTLESS.counts[:200])
+    forecast = plan(TERMS, [short], starts=40)
+    assert forecast.what_ifs
+    assert len({deadline_us for deadline_us, _ in starts}) == 4
+    whole = {tuple(each) for (_, policy), each in starts.items() if policy is not OnDemandOnly}
+    assert len(whole) == 1
+    (all_starts,) = whole
+    assert len(set(all_starts)) > 20
+    latest_ticks = forecast.what_ifs[-1].deadline_us // TICK_US
+    assert max(all_starts) + latest_ticks <= len(short.counts)
+    assert forecast.typical.start in all_starts
+
+
+# --- prices ---------------------------------------------------------------------------------------
+
+
+def priced(counts: list[int], dollars: list[int], name: str = "somewhere/a_gpu") -> Trace:
+    prices = tuple(each * 1_000_000 for each in dollars)
+    return msgspec.structs.replace(trace(counts, name=name), micros_per_hour=prices)
+
+
+KNOWN = msgspec.structs.replace(TERMS, on_demand_micros_per_hour=12_000_000)
+
+
+def test_the_ratio_of_priced_traces_is_to_their_mean_while_there() -> None:
+    """On-demand at $12 over the mean of the prices at which capacity was there: $3, $3 and $6."""
+    several = [priced([1, 1, 0], [3, 3, 100]), priced([0, 1], [100, 6], "somewhere/b_gpu")]
+    found = at_trace_prices(KNOWN, several)
+    assert found is not None
+    assert found.price_ratio == 3
+    assert found.has_trace_prices
+    never = msgspec.structs.replace(trace([0, 0]), micros_per_hour=(2_000_000, 4_000_000), nodes=1)
+    assert at_trace_prices(KNOWN, [never]) == msgspec.structs.replace(found, price_ratio=4)
+
+
+def test_prices_are_used_only_if_all_are_known() -> None:
+    """One trace without prices, or on-demand without one, and the ratio is what counts."""
+    assert at_trace_prices(KNOWN, [priced([1], [3]), trace([1], name="somewhere/b_gpu")]) is None
+    assert at_trace_prices(TERMS, [priced([1], [3])]) is None
+    assert at_trace_prices(KNOWN, []) is None
+
+
+def test_a_forecast_at_the_traces_prices_pays_them() -> None:
+    """Where spot is always there, half of the time at $2 and half at $4, a run of 12.2 hours costs
+    between the two, by when it starts, and for two instances twice that."""
+    there = priced([1] * 600, [2] * 300 + [4] * 300)
+    terms = at_trace_prices(KNOWN, [there])
+    assert terms is not None
+    forecast = plan(terms, [there], starts=40)
+    assert forecast.best.cost_p10 == pytest.approx(2 / 12)
+    assert forecast.best.cost_p90 == pytest.approx(4 / 12)
+    assert forecast.terms.spot_rate == 3_000_000
+    both = priced([2] * 600, [2] * 300 + [4] * 300)
+    pair = at_trace_prices(msgspec.structs.replace(KNOWN, nodes=2), [both])
+    assert pair is not None
+    of_two = plan(pair, [both], starts=40)
+    assert of_two.on_demand_cost_micros == 2 * forecast.on_demand_cost_micros
+    assert of_two.best.cost == pytest.approx(forecast.best.cost)
+
+
+def test_on_demand_that_costs_nothing_is_refused() -> None:
+    """A price of 0 is neither a price nor none: there is nothing to save."""
+    with pytest.raises(BadJob, match="more than nothing"):
+        msgspec.structs.replace(TERMS, on_demand_micros_per_hour=0)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -273,12 +382,84 @@ def test_the_command_without_a_trace_says_that_it_guesses() -> None:
 
 def test_the_command_for_programs(file: str) -> None:
     """With --json the forecast is one document, which reads as the forecast that the library makes
-    of the same seed."""
+    of the same seed, and says what it is, as all documents do."""
     result = command("--trace", file, "--seed", "9", "--json")
-    forecast = msgspec.json.decode(result.stdout, type=Forecast)
     assert result.stderr == ""
-    assert forecast.seed == 9
-    assert forecast.policies == plan(TERMS, [RESTLESS], starts=24, seed=9).policies
+    forecast = msgspec.json.decode(result.stdout, type=Forecast)
+    made = plan(TERMS, [RESTLESS], starts=24, seed=9)
+    named = msgspec.structs.replace(made, zones=("zone-x",))
+    assert forecast == named
+    fields = json.loads(msgspec.json.encode(named))
+    assert json.loads(result.stdout) == {"type": "Planned", **fields}
+
+
+@pytest.fixture
+def priced_file(tmp_path: Path) -> str:
+    path = tmp_path / "zone-y_gpu.json"
+    prices = [1.5] * len(RESTLESS.counts)
+    document = {"metadata": {"gap_seconds": 600}, "data": list(RESTLESS.counts), "prices": prices}
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def test_the_command_uses_the_prices_of_traces(file: str, priced_file: str) -> None:
+    """With all prices known spot costs what it did, and that is said; otherwise the ratio is used,
+    and that is said. Both at once are refused."""
+    own = command("--trace", priced_file, "--on-demand-price", "6").stdout
+    assert "Spot costs what it did in the traces: $1.500 an hour on average" in own
+    assert "on-demand costs 4 times that" in own
+    assert max(map(len, own.splitlines())) <= 80
+    same = command("--trace", file, "--on-demand-price", "6", "--price-ratio", "4").stdout
+    assert "On-demand is taken to cost 4 times as much as spot" in same
+    figures = [re.search(r"Take .*", told) for told in (own, same)]
+    assert figures[0] is not None
+    assert figures[1] is not None
+    assert figures[0][0] == figures[1][0]
+    for words in ((), ("--trace", file, "--on-demand-price", "6")):
+        told = command("--trace", priced_file, *words).stdout
+        assert "On-demand is taken to cost 3 times as much as spot" in told
+    refused = command("--trace", priced_file, "--on-demand-price", "6", "--price-ratio", "4")
+    assert refused.exit_code != 0
+    assert "leave out --price-ratio" in refused.stderr
+
+
+def test_real_prices_are_used() -> None:
+    """A trace of r5.16xlarge, at $4.032 on-demand, has its own ratio."""
+    path = DATA / "spot/preemption/1-node/aws-04-19-2023/us-east-1b_intel_64.json"
+    if not path.is_file():
+        pytest.skip("the traces are not here")
+    result = command("--trace", str(path), "--on-demand-price", "4.032", "--tick", "10m", "--json")
+    forecast = msgspec.json.decode(result.stdout, type=Forecast)
+    prices = json.loads(path.read_text())
+    paid = [price for price, there in zip(prices["prices"], prices["data"], strict=True) if there]
+    assert forecast.terms.price_ratio == pytest.approx(4.032 * len(paid) / sum(paid))
+    assert 1 / 4 < forecast.best.cost < 1
+
+
+def test_the_command_asks_for_matplotlib_before_it_computes(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who wants a picture and can't have one is told at once, and with a sentence."""
+
+    class Without:
+        """An installation that lacks it."""
+
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            if name == "matplotlib":
+                raise ModuleNotFoundError("there is none", name=name)
+
+    for name in list(sys.modules):
+        if name.split(".")[0] == "matplotlib" or name.startswith("laissez.deadline.figures"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Without, *sys.meta_path])
+    monkeypatch.delattr(laissez.deadline, "figures", raising=False)
+    monkeypatch.setattr(
+        "laissez.cli.planning.forecast_of", lambda *_, **__: pytest.fail("computes")
+    )
+    result = command("--trace", file, "--plot", str(tmp_path / "run.png"))
+    assert result.exit_code == 1
+    assert "matplotlib, which is not installed" in result.stderr
 
 
 def test_the_command_draws(file: str, tmp_path: Path) -> None:
@@ -303,6 +484,7 @@ def test_the_command_says_why_it_takes_on_demand(file: str) -> None:
         (("--deadline", "12h"), "0.2 h too early"),
         (("--deadline", "300h", "--work", "200h"), "84 h less than the deadline needs"),
         (("--price-ratio", "0"), "--price-ratio"),
+        (("--on-demand-price", "0"), "on-demand costs more than nothing"),
         (("--tick", "0s"), "once a second"),
         (("--plot", "run.pdf"), ".png or .svg"),
         (("--nodes", "2"), "nodes"),
@@ -342,3 +524,40 @@ def test_the_picture_of_a_job_without_spot() -> None:
     drawn = picture(forecast, typical_example(forecast, [gone]), 86).plain.splitlines()
     greedy = next(line for line in drawn if line.startswith("Greedy"))
     assert re.search(r" \|·+\|{4}▒+ +\d+%$", greedy)
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "deadline.md").read_text()
+
+
+def test_the_study_on_the_page_can_be_run() -> None:
+    """The example of a study is read, has the settings that its lists make, and runs."""
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    study, traces = load_traces(read_study(text, name="hurry", file_name="hurry.yaml"), None)
+    assert [setting.fraction for setting in study.settings[:4:2]] == [0.6, 0.8]
+    assert [setting.price_ratio for setting in study.settings] == [3, 3, 3, 3, 4, 4]
+    few = msgspec.structs.replace(study, starts=2)
+    result = evaluate(few, traces[3:5], processes=1)
+    assert list(result.policies) == list(study.policies)
+
+
+def test_the_page_has_every_field_of_a_study() -> None:
+    """Each field is in the tables once, with its default if it has one, and says whether it may be
+    a list."""
+    section = PAGE.partition("## A study of your own")[2]
+    rows = {
+        cells[0].strip("`"): cells[1:]
+        for line in re.findall(r"^\| (`.*) \|$", section, re.MULTILINE)
+        if (cells := line.split(" | "))
+    }
+    known = {field.name: field for field in msgspec.structs.fields(_Document)}
+    assert set(rows) == set(known)
+    for name in ("starts", "seed", "price_ratio", "nodes", "work_error", "changeover_error"):
+        assert float(rows[name][0]) == known[name].default
+    assert rows["zones"][0] == f"`{known['zones'].default}`"
+    for field in msgspec.structs.fields(_Fields):
+        takes_list = {"traces": "is one"}.get(
+            field.name, "yes" if "list" in str(field.type) else "no"
+        )
+        assert rows[field.name][1] == takes_list, field.name

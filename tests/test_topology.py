@@ -372,6 +372,11 @@ def test_an_unclear_range_is_refused(text: str) -> None:
         (microseconds, "0.5us", None),
         (microseconds, "1.2.3s", None),
         (microseconds, "99999999999h", None),
+        (microseconds, "1h30m", 5_400_000_000),
+        (microseconds, "2d 12h", 216_000_000_000),
+        (microseconds, "30m1h", None),
+        (microseconds, "1h1h", None),
+        (microseconds, "1h30", None),
     ],
 )
 def test_amounts_are_exact_or_refused(read: object, text: str, amount: int | None) -> None:

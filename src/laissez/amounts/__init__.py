@@ -23,6 +23,7 @@ PERCENT_DIGITS = 2
 
 _DECIMAL = re.compile(r"([0-9]{1,20})(?:\.([0-9]+))?")
 _QUANTITY = re.compile(r"([0-9][0-9.]*) *([^0-9. ]*)")
+_QUANTITIES = re.compile(r"(?:[0-9][0-9.]* *[^0-9. ]+ ?)*[0-9][0-9.]* *[^0-9. ]+")
 
 
 class BadAmount(ValueError):
@@ -58,17 +59,20 @@ def basis_points(text: str) -> int:
 
 
 def microseconds(text: str) -> int:
-    """A duration: '1.5s' is 1,500,000."""
-    number, unit = _parted(text)
-    scale = UNITS_US.get(unit)
-    if scale is None:
+    """A duration: '1.5s' is 1,500,000, and '1h30m' is as good as '90m'."""
+    parts = _QUANTITY.findall(text) if _QUANTITIES.fullmatch(text) else []
+    scales = [UNITS_US.get(unit, 0) for _, unit in parts]
+    if not parts or 0 in scales or scales != sorted(set(scales), reverse=True):
         units = ", ".join(UNITS_US)
         raise BadAmount(f"is not a duration; write a number and a unit ({units}), such as 30m")
-    duration_us = _scaled(number, scale)
-    if duration_us is None:
-        raise BadAmount(
-            "is not a whole number of microseconds; write a duration such as 30m or 1.5s"
-        )
+    duration_us = 0
+    for (number, _), scale in zip(parts, scales, strict=True):
+        part_us = _scaled(number, scale)
+        if part_us is None:
+            raise BadAmount(
+                "is not a whole number of microseconds; write a duration such as 30m or 1.5s"
+            )
+        duration_us += part_us
     if duration_us > MAX_TIME:
         raise BadAmount("is too long; write a duration such as 30m")
     return duration_us

@@ -6,11 +6,13 @@ extra `deadline`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from laissez.cli.amounts import counted
 from laissez.cli.output import json_option, say, say_json, say_table
 from laissez.model.message import Message
 
@@ -80,9 +82,10 @@ def traces(
 ) -> None:
     """Describe traces of spot capacity: how much there is, how long it lasts.
 
-    Hours are of whole spells: those that the trace begins or ends with are left out. With --json,
-    there is also how far the zones that were recorded together have capacity at the same time.
-    With --nodes, traces of fewer nodes are left out.
+    Hours are of whole spells: those that the trace begins or ends with are left out. Zones that
+    were recorded together have capacity at the same time (a correlation of 1), independently (0),
+    or in turns (-1); with --json, there is the correlation of any two. With --nodes, traces of
+    fewer nodes are left out.
     """
     if data is not None and paths:
         raise click.UsageError("give either --data or --trace, not both")
@@ -155,6 +158,26 @@ def _tell(described: TracesDescribed) -> None:
         nothing="there are no traces",
     )
     say("\nHours: the mean, and in brackets the quarter, the half and three quarters.")
+    if described.together:
+        say("\nCapacity at the same time, as correlation of any two traces recorded together:")
+    for group in described.together:
+        say(_correlation(group))
+
+
+def _correlation(group: Correlated) -> str:
+    """One line: the mean over all pairs, and the range."""
+    folder = group.traces[0].rpartition("/")[0] or "these"
+    pairs = [
+        each
+        for at, row in enumerate(group.correlation)
+        for each in row[:at]
+        if each is not None and not math.isnan(each)
+    ]
+    where = f"{folder}, {counted(len(group.traces), 'trace')}"
+    if not pairs:
+        return f"{where}: at most one of them ever changes, so there is none"
+    mean = sum(pairs) / len(pairs)
+    return f"{where}: mean {mean:z.2f}, from {min(pairs):z.2f} to {max(pairs):z.2f}"
 
 
 def _middle(summary: Summary | None) -> str:

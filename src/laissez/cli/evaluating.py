@@ -25,11 +25,12 @@ from laissez.deadline.evaluation import load_traces
 from laissez.deadline.job import BadJob
 from laissez.deadline.reading import built_in, read_built_in, read_study
 from laissez.deadline.registry import POLICIES
+from laissez.deadline.statistics import statistics
 from laissez.deadline.study import (
+    PICTURE_SUFFIXES,
     BadStudy,
     PartResult,
     Result,
-    Setting,
     Study,
     Tallies,
     Tally,
@@ -43,7 +44,6 @@ DEFAULT = "hours"
 SPOT_FOLDER = "spot"
 DATA = click.Path(path_type=Path, exists=True, file_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
-PICTURE_SUFFIXES = (".png", ".svg")
 
 
 class Evaluated(Message, frozen=True):
@@ -177,7 +177,13 @@ def check_picture(path: Path) -> None:
     """Refuse what can't be drawn before anything is computed."""
     if path.suffix.lower() not in PICTURE_SUFFIXES:
         raise click.BadParameter(
-            f"a picture is a .png or .svg, not {path.suffix or 'a file without an ending'!r}",
+            f"a picture is a {' or '.join(PICTURE_SUFFIXES)}, not "
+            f"{path.suffix or 'a file without an ending'!r}",
+            param_hint="--plot",
+        )
+    if not path.parent.is_dir():
+        raise click.BadParameter(
+            f"there is no folder {str(path.parent)!r} for the picture; make it first",
             param_hint="--plot",
         )
     figures()
@@ -223,8 +229,18 @@ def _evaluated(
 
 
 def _draw(result: Result, traces: Sequence[Trace], path: Path) -> None:
-    shares = {trace.name: sum(map(bool, trace.counts)) / len(trace.counts) for trace in traces}
-    figures().draw_study(result, path, availability=shares)
+    figures().draw_study(result, path, availability=_availability(result, traces))
+
+
+def _availability(result: Result, traces: Sequence[Trace]) -> dict[str, float]:
+    """The share of the time with capacity for what ran, by trace; none where settings differ."""
+    kinds = {(each.days, each.nodes, each.zones) for each in result.study.settings}
+    (days, nodes, zones), *others = kinds
+    if others or zones == "all":
+        return {}
+    ran = {part.name for part in result.traces}
+    seen = [trace if days is None else trace.first(days) for trace in traces if trace.name in ran]
+    return {trace.name: statistics(trace, nodes=nodes).availability for trace in seen}
 
 
 def _write_all(
@@ -258,17 +274,13 @@ def _document(result: Result) -> Evaluated:
         study.starts,
         result.policies,
         tuple(
-            _fields(each.setting) | {"label": each.label, "policies": each.policies}
+            msgspec.structs.asdict(each.setting) | {"label": each.label, "policies": each.policies}
             for each in result.settings
         ),
         result.groups,
         result.traces,
         result.notes,
     )
-
-
-def _fields(setting: Setting) -> dict[str, Any]:
-    return msgspec.structs.asdict(setting)
 
 
 # --- for people ---------------------------------------------------------------------------------

@@ -17,22 +17,27 @@ from rich.table import Table
 from rich.text import Text
 
 from laissez.cli.amounts import counted, show_duration
-from laissez.cli.output import json_option, progress_bar, say, table
+from laissez.cli.evaluating import PICTURE, check_picture, figures
+from laissez.cli.output import json_option, progress_bar, say, say_json, table
 from laissez.cli.parameters import dollars, duration
 from laissez.deadline.job import BadJob, Job, Kind, hours
 from laissez.deadline.plan import (
+    MICROS_PER_DOLLAR,
     Ending,
     Example,
     Expectation,
     Forecast,
     Terms,
+    Try,
     WhatIf,
+    at_trace_prices,
     typical_example,
 )
 from laissez.deadline.plan import plan as forecast_of
 from laissez.deadline.registry import POLICIES
-from laissez.deadline.traces import BadTrace, load
+from laissez.deadline.traces import BadTrace, Trace, load
 from laissez.deadline.world import Step, Zone
+from laissez.model.message import Message
 
 ENDINGS = {
     Ending.ALL_ON_SPOT: "all on spot",
@@ -45,9 +50,8 @@ ENDINGS = {
 BAR_WIDTH = 30
 WIDTH_MAX = 120
 CENTS_BELOW = 100
-MICROS_PER_DOLLAR = 1_000_000
 TICK_US_MIN = 1_000_000
-PICTURES = (".png", ".svg")
+USUAL_PRICE_RATIO = 3.0
 
 SPOT, ON_DEMAND, CHANGEOVER, IDLE, DONE = "█", "▒", "|", "·", " "
 SIGNS = {Kind.SPOT: SPOT, Kind.ON_DEMAND: ON_DEMAND, None: IDLE}
@@ -55,6 +59,23 @@ LEGEND = f"{SPOT} spot  {ON_DEMAND} on-demand  {CHANGEOVER} a changeover  {IDLE}
 CAPACITY = "spot there"
 COLUMNS_MIN = 20
 STYLES = {SPOT: "green", ON_DEMAND: "red", CHANGEOVER: "bold", IDLE: "dim", DONE: ""}
+
+
+class Planned(Message, frozen=True):
+    """What is to be expected of a job: the fields of a forecast."""
+
+    terms: Terms
+    tick_us: int
+    recommended: str
+    on_demand_cost_micros: int
+    policies: tuple[Expectation, ...]
+    chances: dict[Ending, float]
+    what_ifs: tuple[WhatIf, ...]
+    typical: Try
+    zones: tuple[str, ...]
+    is_guess: bool
+    starts: int
+    seed: int
 
 
 @click.command()
@@ -69,9 +90,7 @@ STYLES = {SPOT: "green", ON_DEMAND: "red", CHANGEOVER: "bold", IDLE: "dim", DONE
 @click.option(
     "--price-ratio",
     type=click.FloatRange(min=0, min_open=True),
-    default=3.0,
-    show_default=True,
-    help="How many times dearer on-demand is than spot.",
+    help=f"How many times dearer on-demand is than spot; {USUAL_PRICE_RATIO:g} if not said.",
 )
 @click.option(
     "--trace",
@@ -91,7 +110,8 @@ STYLES = {SPOT: "green", ON_DEMAND: "red", CHANGEOVER: "bold", IDLE: "dim", DONE
 @click.option(
     "--on-demand-price",
     type=dollars,
-    help="Dollars per hour and instance; with it, costs are shown in dollars too.",
+    help="Dollars per hour and instance; with it, costs are shown in dollars too, and spot costs "
+    "what it did in the traces if all of them have prices.",
 )
 @click.option(
     "--starts",
@@ -103,7 +123,7 @@ STYLES = {SPOT: "green", ON_DEMAND: "red", CHANGEOVER: "bold", IDLE: "dim", DONE
 @click.option("--seed", type=int, default=1, show_default=True, help="For these instants.")
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=PICTURE,
     help="Draw a typical run into this file: .png or .svg.",
 )
 @json_option
@@ -111,7 +131,7 @@ def plan(
     work: int,
     deadline: int,
     changeover: int,
-    price_ratio: float,
+    price_ratio: float | None,
     paths: tuple[Path, ...],
     tick: int | None,
     nodes: int,
@@ -127,17 +147,17 @@ def plan(
     the future; the one that costs least on average is recommended. None of them misses the
     deadline if work and changeover take no longer than you say. Without a trace, invented zones
     take its place. A trace is a JSON file {"metadata": {"gap_seconds": 600}, "data": [1, 0, ...]}
-    with the number of spot instances that could be had at each look.
+    with the number of spot instances that could be had at each look, and "prices" beside "data" if
+    they are known, in dollars per hour and instance.
     """
-    terms = Terms(work, deadline, changeover, price_ratio, nodes, on_demand_price)
     if tick is not None and tick < TICK_US_MIN:
         raise click.BadParameter("once a second is the most that is tried", param_hint="--tick")
-    if plot is not None and plot.suffix.lower() not in PICTURES:
-        raise click.BadParameter(
-            f"a picture is written as {' or '.join(PICTURES)}", param_hint="--plot"
-        )
+    if plot is not None:
+        check_picture(plot)
     try:
+        terms = Terms(work, deadline, changeover, USUAL_PRICE_RATIO, nodes, on_demand_price)
         traces = [load(path) for path in paths]
+        terms = _priced(terms, traces, price_ratio)
         with progress_bar("Trying it", as_json=as_json) as progress:
             forecast = forecast_of(
                 terms, traces, tick_us=tick, starts=starts, seed=seed, progress=progress
@@ -148,18 +168,30 @@ def plan(
     if plot is not None:
         _draw(example, plot)
     if as_json:
-        click.echo(msgspec.json.encode(forecast))
+        fields = {name: getattr(forecast, name) for name in Planned.__struct_fields__}
+        say_json(Planned(**fields))
         return
     for shown in _report(forecast, example, plot):
         say(shown)
 
 
-def _draw(example: Example, path: Path) -> None:
-    # Whoever draws nothing doesn't wait for matplotlib.
-    from laissez.deadline.figures import draw_decisions  # noqa: PLC0415
+def _priced(terms: Terms, traces: Sequence[Trace], price_ratio: float | None) -> Terms:
+    """The terms at the prices of the traces if all are known, or else at a ratio."""
+    at_own = at_trace_prices(terms, traces)
+    if at_own is None:
+        ratio = USUAL_PRICE_RATIO if price_ratio is None else price_ratio
+        return msgspec.structs.replace(terms, price_ratio=ratio)
+    if price_ratio is not None:
+        raise click.UsageError(
+            "the traces and --on-demand-price already say what spot and on-demand cost; leave out "
+            "--price-ratio, or else --on-demand-price"
+        )
+    return at_own
 
+
+def _draw(example: Example, path: Path) -> None:
     steps = {name: outcome.steps for name, outcome in example.outcomes.items()}
-    draw_decisions(example.job, steps, example.zones, example.start, path)
+    figures().draw_decisions(example.job, steps, example.zones, example.start, path)
 
 
 def _report(forecast: Forecast, example: Example, plot: Path | None) -> Iterator[RenderableType]:
@@ -216,6 +248,15 @@ def _grounds(forecast: Forecast) -> Iterator[str]:
         f"Tried from {counted(forecast.starts, 'random start')}, seed {forecast.seed}, with a look "
         f"every {show_duration(forecast.tick_us)}."
     )
+    terms = forecast.terms
+    if terms.has_trace_prices:
+        usual = terms.spot_rate / terms.nodes / MICROS_PER_DOLLAR
+        yield (
+            f"Spot costs what it did in the traces: ${usual:.3f} an hour on average;\n"
+            f"on-demand costs {terms.price_ratio:.3g} times that."
+        )
+    else:
+        yield f"On-demand is taken to cost {terms.price_ratio:g} times as much as spot."
     if forecast.is_guess:
         yield (
             f"No trace given: {len(forecast.zones)} invented zones like those on AWS in 2022/23, "

@@ -18,10 +18,11 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatch
 from functools import lru_cache
+from glob import escape
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -31,8 +32,8 @@ import numpy as np
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import Job, Kind, Offer
 from laissez.deadline.registry import POLICIES, Brief
-from laissez.deadline.study import BadStudy, Result, Setting, Study
-from laissez.deadline.tallying import REFERENCE, Case, Records, result_of
+from laissez.deadline.study import BASELINE, BadStudy, Result, Setting, Study
+from laissez.deadline.tallying import Case, Records, result_of
 from laissez.deadline.traces import Trace, load_all
 from laissez.deadline.world import Future, Outcome, Truth, Zone, run
 
@@ -55,7 +56,8 @@ class Task(msgspec.Struct, frozen=True):
 def load_traces(study: Study, folder: Path | None) -> tuple[Study, list[Trace]]:
     """The traces that a study asks for, or without a folder, sample traces and the study on them.
 
-    The folder is the one with `availability` and `preemption`.
+    The folder is the one with `availability` and `preemption`. Sample traces have no halves:
+    nothing was developed on them.
     """
     if folder is not None:
         patterns = {pattern for setting in study.settings for pattern in setting.traces}
@@ -66,7 +68,11 @@ def load_traces(study: Study, folder: Path | None) -> tuple[Study, list[Trace]]:
                 setting,
                 traces=tuple(
                     sorted(
-                        {_address(each) for pattern in setting.traces for each in found[pattern]}
+                        {
+                            escape(_address(each))
+                            for pattern in setting.traces
+                            for each in found[pattern]
+                        }
                     )
                 ),
             )
@@ -83,7 +89,9 @@ def load_traces(study: Study, folder: Path | None) -> tuple[Study, list[Trace]]:
         )
         for trace in sample_traces()
     ]
-    return msgspec.structs.replace(study, settings=settings, data="sample"), samples
+    group_by = None if study.group_by == "halves" else study.group_by
+    made = msgspec.structs.replace(study, settings=settings, data="sample", group_by=group_by)
+    return made, samples
 
 
 def evaluate(
@@ -117,18 +125,18 @@ def evaluate(
 
 def _cases(study: Study, traces: Sequence[Trace]) -> tuple[list[Case], list[str]]:
     cases, notes = [], []
-    for at, setting in enumerate(study.settings):
-        for place, trace in enumerate(traces):
-            if not any(fnmatch(_address(trace), pattern) for pattern in setting.traces):
-                continue
+    places_of = [_places(setting, traces) for setting in study.settings]
+    _refuse_namesakes(traces[place] for place in sorted({at for each in places_of for at in each}))
+    for at, (setting, places) in enumerate(zip(study.settings, places_of, strict=True)):
+        for place in places:
+            trace = traces[place]
             members: tuple[int, ...] = (place,)
             if setting.zones == "all":
                 members += tuple(
-                    other
-                    for other, each in enumerate(traces)
-                    if other != place and _is_beside(each, trace)
+                    other for other in places if other != place and _is_beside(traces[other], trace)
                 )
             ticks = min(_ticks(traces[member], setting.days) for member in members)
+            # A deadline within a tick needs the whole of it, here only: jobs have their own.
             room = ticks - -(-setting.deadline_us // trace.tick_us) + 1
             if room <= 0:
                 notes.append(f"{trace.name} is shorter than the deadline, and was left out")
@@ -146,16 +154,38 @@ def _cases(study: Study, traces: Sequence[Trace]) -> tuple[list[Case], list[str]
     return cases, list(dict.fromkeys(notes))
 
 
+def _places(setting: Setting, traces: Sequence[Trace]) -> list[int]:
+    """Where the traces of a setting stand among all."""
+    return [
+        place
+        for place, trace in enumerate(traces)
+        if any(fnmatch(_address(trace), pattern) for pattern in setting.traces)
+    ]
+
+
+def _refuse_namesakes(traces: Iterable[Trace]) -> None:
+    """Results, starts and halves know a trace by its name."""
+    seen: dict[str, Trace] = {}
+    for trace in traces:
+        other = seen.setdefault(trace.name, trace)
+        if other is not trace:
+            raise BadStudy(
+                f"two traces are called {trace.name}, {_address(other)} and {_address(trace)}; "
+                "take them in two studies, or rename the folder or file of one"
+            )
+
+
 def _address(trace: Trace) -> str:
     return f"{trace.kind}/{trace.nodes}-node/{trace.name}.json"
 
 
 def _is_beside(one: Trace, other: Trace) -> bool:
     """Another zone that was watched at the same time, for the same kind of instance."""
-    return (one.folder, one.resource, one.kind, one.tick_us) == (
+    return (one.folder, one.resource, one.kind, one.nodes, one.tick_us) == (
         other.folder,
         other.resource,
         other.kind,
+        other.nodes,
         other.tick_us,
     )
 
@@ -165,7 +195,7 @@ def _ticks(trace: Trace, days: int | None) -> int:
 
 
 def _tasks(case: Case) -> Iterator[Task]:
-    policies = tuple(dict.fromkeys((REFERENCE, *case.policies)))
+    policies = tuple(dict.fromkeys((BASELINE, *case.policies)))
     for at in range(0, len(case.starts), STARTS_PER_TASK):
         starts = case.starts[at : at + STARTS_PER_TASK]
         yield Task(case.setting, case.members, policies, case.stream, starts)
@@ -225,8 +255,7 @@ class _Laboratory:
         setting = task.setting
         zones = [self._zone(member, setting.days, setting.nodes) for member in task.members]
         tick_us = zones[0].tick_us
-        deadline_us = -(-setting.deadline_us // tick_us) * tick_us
-        job = Job(setting.work_us, deadline_us, setting.changeover_us, tick_us)
+        job = Job(setting.work_us, setting.deadline_us, setting.changeover_us, tick_us)
         rows = [_rows(job, name, zones, task) for name in task.policies]
         return np.array(rows, dtype=np.int64)
 
@@ -250,7 +279,7 @@ def _run_here(task: Task) -> Records:
 def _rows(job: Job, name: str, zones: Sequence[Zone], task: Task) -> list[tuple[int, ...]]:
     """How a policy fares from each start."""
     setting = task.setting
-    if name == REFERENCE and not _is_uncertain(setting):
+    if name == BASELINE and not _is_uncertain(setting):
         # On-demand sees nothing of the trace: one run tells all.
         return [_row(job, name, zones, task, task.starts[0])] * len(task.starts)
     return [_row(job, name, zones, task, start) for start in task.starts]

@@ -14,8 +14,10 @@ changeover, whether to leave on-demand for it. Slack that would run out is never
 could end after the deadline are not among the choices, neither in the table nor after it.
 
 The table is made once per job and price ratio, and shared by all its runs. Time and slack are on
-grids; a policy in doubt believes to have less slack than it has. The changeover is taken from the
-slack when it begins, though a preemption in the middle of it gives some of it back.
+grids; in doubt there is less slack than there is. The changeover is taken from the slack when it
+begins, though a preemption in the middle of it gives some of it back. Ages are in classes, and a
+spell that lasts a step grows into the next class at most, so that it ages too slowly in the table
+of a job of many days, whose steps are longer than the first classes.
 
 With several zones the one to take has the least expected price of an hour, the changeover after
 the next preemption included; at equal prices that is the one that has had capacity for longest.
@@ -43,7 +45,7 @@ CELLS_MAX = 1_500
 CELLS_PER_STEP_MAX = 8
 CELLS_PER_CHANGEOVER_MIN = 2
 CELLS_PER_CHANGEOVER_MAX = 6
-TABLES_MAX = 32
+TABLES_MAX = 8
 IMPOSSIBLE = 1e12
 
 IDLE, SPOT, ON_DEMAND = 0, 1, 2
@@ -94,8 +96,8 @@ def grid_for(job: Job) -> Grid:
     return Grid(
         cell_us * cells_per_step,
         cells_per_step,
-        round(job.changeover_us / cell_us),
-        round(job.hop_us / cell_us),
+        -(-job.changeover_us // cell_us),
+        -(-job.hop_us // cell_us),
         -(-job.deadline_us // (cell_us * cells_per_step)),
         job.slack_us // cell_us,
     )
@@ -143,9 +145,10 @@ class Table:
 
     def best(self, left_us: int, slack_us: int, *, is_idle: bool, is_up: bool, age_us: int) -> int:
         grid = self.grid
-        step = (2 * left_us + grid.step_us) // (2 * grid.step_us)
-        step = min(max(step, 0), grid.steps)
         cell = min(max(slack_us // grid.cell_us, 0), grid.cells)
+        step = (2 * left_us + grid.step_us) // (2 * grid.step_us)
+        # However the time is rounded, there is some work left, or nobody would ask.
+        step = min(max(step, cell // grid.cells_per_step + 1), grid.steps)
         state = (0 if is_idle else 2) + (UP if is_up else DOWN)
         at = step * self._step + cell * self._row + state * self._ages + age_class(age_us)
         return self._moves[at]

@@ -6,12 +6,14 @@ keeps that in between. Whoever drives it calls `look` at least once in `job.tick
 something changes, and does what it says; `started` and `preempted` tell it what happened meanwhile.
 
 The promise is that the deadline is kept if work and changeovers take what was said: the pilot
-carries a decision out only if the slack left after it pays for the worst, whoever wrote the policy.
-What breaks the promise comes from outside: work that was lost with an instance, a look that came
-late, a changeover that took longer. All of them eat slack. When a spot instance is no longer safe
-to stay on, and on-demand still is in time, the pilot goes there. When nothing is sure any more it
-says so in `warning`, and stays on a spot instance that works: it does the same work there until it
-is taken away, and would need the same changeover then as now.
+carries a decision out only if the slack left after it pays for the worst. It reckons that slack
+itself, from its own job, whoever wrote the policy. What breaks the promise comes from outside: work
+that was lost with an instance, a look that came late, a changeover that took longer. All of them
+eat slack. When a spot instance is no longer safe to stay on, and on-demand still is in time, the
+pilot goes there. When nothing is sure any more it says so in `warning`, and stays on a spot
+instance that works: it does the same work there until it is taken away, and would need the same
+changeover then as now. A job whose estimated work has run out is never sure: nobody knows what is
+left, so the pilot only sees to it that the job goes on.
 
 All that the pilot knows is one value, its state, so that a controller can restart.
 """
@@ -81,7 +83,7 @@ class Pilot:
             spells=tuple(Spell(zone, False, 0) for zone in zones),
         )
         self._state = state
-        self._policy = policy if isinstance(policy, Policy) else _policy_of(state)
+        self._policy = _policy_of(state, policy if isinstance(policy, Policy) else None)
 
     @classmethod
     def restore(cls, state: bytes, policy: Policy | None = None) -> Pilot:
@@ -89,7 +91,7 @@ class Pilot:
         known = msgspec.json.decode(state, type=PilotState)
         pilot = cls.__new__(cls)
         pilot._state = known
-        pilot._policy = policy if policy is not None else _policy_of(known)
+        pilot._policy = _policy_of(known, policy)
         return pilot
 
     def state(self) -> bytes:
@@ -108,7 +110,11 @@ class Pilot:
 
     @property
     def is_safe(self) -> bool:
-        """The deadline will be kept, whatever becomes of spot capacity."""
+        """As of the last look: the deadline will be kept, whatever becomes of spot capacity.
+
+        It is if the work left is what was said. Of a job that is overrun nobody can say what is
+        left, and it is not safe however early it is.
+        """
         return self._state.warning is None
 
     def look(
@@ -124,7 +130,8 @@ class Pilot:
         The offers are all that can be had now, with the instance that the job runs on: a spot
         instance that is not among them was preempted. There is always one of kind on-demand.
         `work_left_us` may rise, when work was lost. With none left the job is done, unless it
-        `is_overrun`: its work was only estimated, and goes on.
+        `is_overrun`: its work was only estimated, and goes on for nobody knows how long. Then it
+        is never left idle, and never safe.
         """
         at_us = self._instant(at_us)
         before = self._state
@@ -133,7 +140,7 @@ class Pilot:
         is_done = work_left_us <= 0 and not is_overrun
         seen = Observation(
             at_us,
-            work_left_us,
+            max(0, work_left_us),
             running,
             max(0, before.works_from_us - at_us) if running else 0,
             _on_demand(running, offers),
@@ -184,6 +191,8 @@ class Pilot:
     def _decide(self, seen: Observation) -> Offer | None:
         """What the policy says, if the deadline bears it, whoever wrote the policy."""
         decided = self._policy.decide(seen)
+        if _is_overrun(seen):
+            return decided or seen.on_demand
         after = self._after(seen, decided)
         if seen.is_done or self._slack_us(after) >= self._reserve_us(after):
             return decided
@@ -201,7 +210,9 @@ class Pilot:
         return msgspec.structs.replace(seen, running=decided, changeover_left_us=changeover_us)
 
     def _slack_us(self, after: Observation) -> int:
-        return self._policy.slack_us(after)
+        """What may still be wasted: reckoned here, for a policy may reckon as it likes."""
+        ends_us = after.at_us + after.changeover_left_us + after.work_left_us
+        return self._state.job.deadline_us - ends_us
 
     def _reserve_us(self, after: Observation) -> int:
         """The slack that must be left, so that the worst is still in time."""
@@ -212,6 +223,8 @@ class Pilot:
 
     def _warning(self, after: Observation) -> str | None:
         """What is wrong once the decision is carried out."""
+        if _is_overrun(after):
+            return _overrun_warning(self._state.job.deadline_us - after.at_us)
         slack_us, reserve_us = self._slack_us(after), self._reserve_us(after)
         if after.is_done or slack_us >= reserve_us:
             return None
@@ -227,7 +240,28 @@ class Pilot:
         )
 
 
-def _policy_of(state: PilotState) -> Policy:
+def _is_overrun(seen: Observation) -> bool:
+    """The estimate has run out, and the job goes on."""
+    return seen.work_left_us == 0 and not seen.is_done
+
+
+def _overrun_warning(left_us: int) -> str:
+    when = f"is {hours(left_us)} away" if left_us >= 0 else f"was {hours(-left_us)} ago: it is late"
+    return (
+        "the job has done the work that was estimated and is not done, so nobody knows when it "
+        f"will be; the deadline {when}; say how much work is left, or move the deadline"
+    )
+
+
+def _policy_of(state: PilotState, given: Policy | None) -> Policy:
+    """The policy that was given, if it is one for this job, or the one that has this name."""
+    if given is not None:
+        if given.job != state.job:
+            raise BadLook(
+                "the policy was made for another job; make it for the one that this pilot has, "
+                "with the same work, deadline, changeover, tick and notice"
+            )
+        return given
     if state.policy is None:
         raise BadLook("this pilot flew with a policy of your own: give it again to restore it")
     known = POLICIES.get(state.policy)

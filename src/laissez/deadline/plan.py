@@ -3,7 +3,10 @@
 The job is tried many times, from random instants of what is known of spot capacity: the traces of
 its zones, all together, or for want of any some invented zones, each on its own. Every policy gets
 the same starts, so that they differ in skill and not in luck, and so does the same job with a later
-deadline. The policy with the least mean cost is recommended; on-demand at once wins a draw.
+deadline: a start leaves room for the latest of them. What would leave too little choice of starts
+is not tried. The policy with the least mean cost is recommended; on-demand at once wins a draw.
+
+Spot costs a fixed part of on-demand, or what it did in each trace: `at_trace_prices`.
 
 All costs are shares of what on-demand from the first moment to the last costs: 0.4 saves 60%.
 """
@@ -14,12 +17,14 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from fractions import Fraction
+from itertools import compress
 from statistics import fmean, quantiles
 
 import msgspec
 
 from laissez.deadline.generator import STEP_US, sample_traces
-from laissez.deadline.job import US_PER_HOUR, Job, Kind, Offer, hours
+from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Offer, hours
 from laissez.deadline.policy import Policy
 from laissez.deadline.registry import POLICIES, Brief, make
 from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace
@@ -28,6 +33,8 @@ from laissez.deadline.world import Outcome, Zone, run
 CANDIDATES = ("on_demand", "greedy", "time_sliced", "uniform_progress", "lindy")
 """Without a future to look into, and without a coin: what can be recommended."""
 LATER = (1.1, 1.25, 1.5)
+STARTS_KEPT_MIN = 0.5
+"""A later deadline must leave this part of the starts that there are without it."""
 INVENTED_DAYS = 27
 ON_DEMAND_ZONE = "on-demand"
 MICROS_PER_DOLLAR = 1_000_000
@@ -37,7 +44,10 @@ Progress = Callable[[int, int], None]
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """A job as a person describes it. The price is per instance, and all of `nodes` are needed."""
+    """A job as a person describes it. The price is per instance, and all of `nodes` are needed.
+
+    With `has_trace_prices` spot costs what it did in the traces, and the ratio is to their mean.
+    """
 
     work_us: int
     deadline_us: int
@@ -45,6 +55,14 @@ class Terms(msgspec.Struct, frozen=True):
     price_ratio: float
     nodes: int = 1
     on_demand_micros_per_hour: int | None = None
+    has_trace_prices: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on_demand_micros_per_hour is not None and self.on_demand_micros_per_hour <= 0:
+            raise BadJob(
+                "on-demand costs more than nothing; say what an instance costs per hour, or leave "
+                "its price out"
+            )
 
     def job(self, tick_us: int) -> Job:
         return Job(self.work_us, self.deadline_us, self.changeover_us, tick_us)
@@ -52,10 +70,12 @@ class Terms(msgspec.Struct, frozen=True):
     @property
     def on_demand_rate(self) -> int:
         """For all instances together; a dollar per hour and instance if nobody said."""
-        return self.nodes * (self.on_demand_micros_per_hour or MICROS_PER_DOLLAR)
+        known = self.on_demand_micros_per_hour
+        return self.nodes * (MICROS_PER_DOLLAR if known is None else known)
 
     @property
     def spot_rate(self) -> int:
+        """What spot usually costs, for all instances together."""
         return max(1, round(self.on_demand_rate / self.price_ratio))
 
 
@@ -149,14 +169,15 @@ def plan(
     dice = random.Random(seed)
     luck = [dice.random() for _ in range(starts)]
     what_if_jobs = _later(job, places) if candidates[1:] else []
+    drawn = tries([job, *what_if_jobs][-1], places, luck)
     total = starts * (len(candidates) - 1 + len(what_if_jobs)) + 1
     done = 0
 
-    def tried(job: Job, name: str, chances: Sequence[float]) -> list[Outcome]:
+    def tried(job: Job, name: str, starts: Sequence[Try]) -> list[Outcome]:
         nonlocal done
         policy = policy_for(terms, job, name)
         outcomes = []
-        for each in tries(job, places, chances):
+        for each in starts:
             outcomes.append(_run(terms, job, policy, places[each.place], each.start))
             done += 1
             progress(done, total)
@@ -164,7 +185,7 @@ def plan(
 
     # On-demand has no luck: one start tells all.
     by_policy = {
-        name: tried(job, name, luck[:1] if name == "on_demand" else luck) for name in candidates
+        name: tried(job, name, drawn[:1] if name == "on_demand" else drawn) for name in candidates
     }
     on_demand_cost = by_policy["on_demand"][0].cost_micros
     expected = [_expectation(name, by_policy[name], on_demand_cost) for name in candidates]
@@ -173,7 +194,7 @@ def plan(
     what_ifs = []
     if recommended != "on_demand":
         for later in what_if_jobs:
-            cost = fmean(each.cost_micros for each in tried(later, recommended, luck))
+            cost = fmean(each.cost_micros for each in tried(later, recommended, drawn))
             what_ifs.append(WhatIf(later.deadline_us, cost / on_demand_cost))
     progress(total, total)
     return Forecast(
@@ -184,7 +205,7 @@ def plan(
         tuple(expected),
         _chances(best, on_demand_cost),
         tuple(what_ifs),
-        _typical(tries(job, places, luck[: len(best)]), best),
+        _typical(drawn[: len(best)], best),
         tuple(zone.name for place in places for zone in place),
         not traces,
         starts,
@@ -208,18 +229,30 @@ def typical_example(forecast: Forecast, traces: Sequence[Trace] = ()) -> Example
     job = terms.job(tick_us)
     zones = places[forecast.typical.place]
     names = dict.fromkeys((forecast.recommended, "uniform_progress", "greedy"))
+    start = forecast.typical.start
     outcomes = {
-        name: run(
-            job,
-            policy_for(terms, job, name),
-            zones,
-            _on_demand(terms),
-            start=forecast.typical.start,
-            keeps_steps=True,
-        )
+        name: _run(terms, job, policy_for(terms, job, name), zones, start, keeps_steps=True)
         for name in names
     }
-    return Example(job, zones, forecast.typical.start, outcomes)
+    return Example(job, zones, start, outcomes)
+
+
+def at_trace_prices(terms: Terms, traces: Sequence[Trace]) -> Terms | None:
+    """The same, with spot at what it cost in the traces; None unless all prices are known."""
+    on_demand = terms.on_demand_micros_per_hour
+    if on_demand is None or not traces:
+        return None
+    paid = spent_us = 0
+    for trace in traces:
+        if trace.micros_per_hour is None:
+            return None
+        there = trace.is_available(terms.nodes)
+        # Where there never was capacity, the price is what it would have cost.
+        counts = there if any(there) else [True] * len(there)
+        spent_us += trace.tick_us * sum(counts)
+        paid += trace.tick_us * sum(compress(trace.micros_per_hour, counts))
+    ratio = on_demand * spent_us / paid
+    return msgspec.structs.replace(terms, price_ratio=ratio, has_trace_prices=True)
 
 
 def policy_for(terms: Terms, job: Job, name: str) -> Policy:
@@ -231,8 +264,7 @@ def tries(job: Job, places: Sequence[Sequence[Zone]], luck: Sequence[float]) -> 
     found = []
     for number, chance in enumerate(luck):
         place = number % len(places)
-        room = min(map(len, places[place])) - _ticks(job)
-        found.append(Try(place, int(chance * (room + 1))))
+        found.append(Try(place, int(chance * _room(job, places[place]))))
     return found
 
 
@@ -240,18 +272,27 @@ def watched_every(trace: Trace, tick_us: int) -> Trace:
     """The trace as seen by one who looks less or more often.
 
     Capacity counts for a tick only if it was there during all of it: what went away in between was
-    of no use, or less than it seems here.
+    of no use, or less than it seems here. The price is the mean over the tick.
     """
     if tick_us == trace.tick_us:
         return trace
-    counts = []
+    counts, prices = [], []
     for at_us in range(0, trace.duration_us - tick_us + 1, tick_us):
         first = at_us // trace.tick_us
         last = -(-(at_us + tick_us) // trace.tick_us)
         counts.append(min(trace.counts[first:last]))
+        if trace.micros_per_hour is not None:
+            prices.append(_mean_price(trace.micros_per_hour, trace.tick_us, at_us, at_us + tick_us))
     return msgspec.structs.replace(
-        trace, tick_us=tick_us, counts=tuple(counts), micros_per_hour=None
+        trace, tick_us=tick_us, counts=tuple(counts), micros_per_hour=tuple(prices) or None
     )
+
+
+def _mean_price(prices: Sequence[int], tick_us: int, from_us: int, to_us: int) -> int:
+    paid = 0
+    for at in range(from_us // tick_us, -(-to_us // tick_us)):
+        paid += prices[at] * (min(to_us, (at + 1) * tick_us) - max(from_us, at * tick_us))
+    return max(1, round(Fraction(paid, to_us - from_us)))
 
 
 def _places(
@@ -276,7 +317,12 @@ def _zones(terms: Terms, traces: Sequence[Trace], tick_us: int) -> list[Zone]:
     for trace in traces:
         _check_length(terms.job(tick_us), trace)
         named = trace if is_plain else msgspec.structs.replace(trace, zone=trace.name)
-        zones.append(watched_every(named, tick_us).as_zone(terms.spot_rate, terms.nodes))
+        watched = watched_every(named, tick_us)
+        zones.append(
+            watched.as_zone_at_its_prices(terms.nodes)
+            if terms.has_trace_prices
+            else watched.as_zone(terms.spot_rate, terms.nodes)
+        )
     return zones
 
 
@@ -303,22 +349,35 @@ def _ticks(job: Job) -> int:
     return -(-job.deadline_us // job.tick_us)
 
 
+def _room(job: Job, zones: Sequence[Zone]) -> int:
+    """From how many ticks the job can start, with all of its deadline in the zones."""
+    return min(map(len, zones)) - _ticks(job) + 1
+
+
 def _later(job: Job, places: Sequence[Sequence[Zone]]) -> list[Job]:
-    """The job with each later deadline that the traces are long enough for."""
-    shortest = min(len(zone) for place in places for zone in place)
+    """The job with each later deadline that leaves enough starts to draw from."""
     jobs = [
         msgspec.structs.replace(job, deadline_us=round(job.deadline_us * factor))
         for factor in LATER
     ]
-    return [later for later in jobs if _ticks(later) <= shortest]
+    return [
+        later
+        for later in jobs
+        if all(_room(later, zones) >= STARTS_KEPT_MIN * _room(job, zones) for zones in places)
+    ]
 
 
-def _on_demand(terms: Terms) -> Offer:
-    return Offer(ON_DEMAND_ZONE, Kind.ON_DEMAND, terms.on_demand_rate)
-
-
-def _run(terms: Terms, job: Job, policy: Policy, zones: Sequence[Zone], start: int) -> Outcome:
-    return run(job, policy, zones, _on_demand(terms), start=start)
+def _run(
+    terms: Terms,
+    job: Job,
+    policy: Policy,
+    zones: Sequence[Zone],
+    start: int,
+    *,
+    keeps_steps: bool = False,
+) -> Outcome:
+    on_demand = Offer(ON_DEMAND_ZONE, Kind.ON_DEMAND, terms.on_demand_rate)
+    return run(job, policy, zones, on_demand, start=start, keeps_steps=keeps_steps)
 
 
 def _expectation(name: str, outcomes: Sequence[Outcome], on_demand_cost: int) -> Expectation:

@@ -21,7 +21,7 @@ import msgspec
 import yaml
 
 from laissez.amounts import BadAmount, microseconds
-from laissez.deadline.registry import POLICIES
+from laissez.deadline.registry import POLICIES, UnknownPolicy
 from laissez.deadline.study import (
     BadStudy,
     Grouping,
@@ -49,7 +49,7 @@ _KINDS = {
 _OTHER_WAY = {"fraction": "deadline", "deadline": "fraction"}
 
 
-class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The fields of a setting, as they are written."""
 
     label: str = ""
@@ -123,10 +123,7 @@ def _study(written: object, name: str) -> Study:
     assert isinstance(written, dict)  # or it would not be a document
     for at, policy in enumerate(document.policies):
         if policy not in POLICIES:
-            raise _Wrong(
-                f"$.policies[{at}]",
-                f"there is no policy {policy!r}; take one of {', '.join(POLICIES)}",
-            )
+            raise _Wrong(f"$.policies[{at}]", str(UnknownPolicy(policy)))
     _need(document.starts > 0, "$.starts", "there must be at least one start")
     _need(bool(document.policies), "$.policies", "name at least one policy")
     common = {key: value for key, value in written.items() if key in _Fields.__struct_fields__}

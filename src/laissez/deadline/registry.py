@@ -96,12 +96,15 @@ POLICIES: dict[str, Known] = {
 class UnknownPolicy(ValueError):
     """No policy has this name; the sentence lists those there are."""
 
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no policy {name!r}; take one of {', '.join(POLICIES)}")
+
 
 def make(name: str, brief: Brief) -> Policy:
     """The policy of that name, for this job."""
     known = POLICIES.get(name)
     if known is None:
-        raise UnknownPolicy(f"there is no policy {name!r}; take one of {', '.join(POLICIES)}")
+        raise UnknownPolicy(name)
     return known.make(brief)
 
 

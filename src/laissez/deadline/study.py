@@ -23,6 +23,16 @@ Measure = Literal["saving", "hours", "gap_closed"]
 Grouping = Literal["availability", "halves"]
 Zones = Literal["single", "all"]
 
+BASELINE = "on_demand"
+"""What savings are relative to."""
+PRESENT_BEST = "uniform_progress"
+"""Where the gap begins that another policy may close."""
+BOUND = "omniscient"
+"""Where it ends."""
+
+PICTURE_SUFFIXES = (".png", ".svg")
+"""What a result can be drawn as; here, because who asks need not have what draws it."""
+
 
 class BadStudy(ValueError):
     """A study that can't be read or run; the sentence says what to change, and in which line."""
@@ -117,7 +127,10 @@ class PartResult(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """`policies` is over all runs; `cells` has each setting on each trace by itself."""
+    """`policies` is over all runs; `cells` has each setting on each trace by itself.
+
+    `held_out` has the names of the traces that ran and belong to that half of all.
+    """
 
     study: Study
     policies: Tallies
@@ -126,6 +139,7 @@ class Result(msgspec.Struct, frozen=True):
     groups: tuple[PartResult, ...]
     cells: dict[tuple[int, str], Tallies]
     notes: tuple[str, ...]
+    held_out: tuple[str, ...] = ()
 
 
 def deadline_us(work_us: int, fraction: float) -> int:

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from laissez.deadline.job import US_PER_HOUR
 from laissez.deadline.study import (
+    BASELINE,
+    BOUND,
+    PRESENT_BEST,
     PartResult,
     Result,
     Setting,
@@ -28,10 +31,6 @@ from laissez.deadline.traces import Trace
 
 ON_DEMAND, SPOT, ON_DEMAND_CHANGEOVER, SPOT_CHANGEOVER, COST, MISSED = range(6)
 """The columns of a row: microseconds, micro-dollars, and 1 for a run that was late."""
-
-REFERENCE = "on_demand"
-PRESENT_BEST = "uniform_progress"
-BOUND = "omniscient"
 
 PLENTY = 0.5
 TIGHT = 0.75
@@ -62,6 +61,7 @@ def result_of(
     runs = [_runs(case, each) for case, each in zip(cases, records, strict=True)]
     names = [traces[case.members[0]].name for case in cases]
     at = [case.setting_at for case in cases]
+    held_out = _held_out(traces)
     settings = [
         SettingResult(label, setting, tallies(study, _those(runs, at, number)))
         for number, (label, setting) in enumerate(
@@ -77,12 +77,13 @@ def result_of(
             PartResult(name, tallies(study, _those(runs, names, name)))
             for name in dict.fromkeys(names)
         ),
-        _groups(study, traces, cases, runs),
+        _groups(study, traces, cases, runs, held_out),
         {
             (number, name): tallies(study, [each])
             for number, name, each in zip(at, names, runs, strict=True)
         },
         tuple(notes),
+        tuple(name for name in dict.fromkeys(names) if name in held_out),
     )
 
 
@@ -98,9 +99,9 @@ def tallies(study: Study, parts: Iterable[Runs]) -> Tallies:
 
 
 def _runs(case: Case, records: Mapping[str, Records]) -> Runs:
-    reference_micros = records[REFERENCE][:, COST].mean()
+    baseline_micros = records[BASELINE][:, COST].mean()
     scale = np.full(6, 1 / US_PER_HOUR)
-    scale[COST] = 1 / reference_micros
+    scale[COST] = 1 / baseline_micros
     scale[MISSED] = 1
     return {name: records[name] * scale for name in case.policies}
 
@@ -141,20 +142,30 @@ def _compared(tally: Tally, all_tallies: Tallies) -> Tally:
 # --- groups -------------------------------------------------------------------------------------
 
 
+def _held_out(traces: Sequence[Trace]) -> set[str]:
+    """Of all traces there are: which of them have room for a deadline moves none."""
+    names = [trace.name for trace in traces]
+    return {name for name in names if is_held_out(name, names)}
+
+
 def _groups(
-    study: Study, traces: Sequence[Trace], cases: Sequence[Case], runs: Sequence[Runs]
+    study: Study,
+    traces: Sequence[Trace],
+    cases: Sequence[Case],
+    runs: Sequence[Runs],
+    held_out: set[str],
 ) -> tuple[PartResult, ...]:
     """The runs by what their study groups them by; a case may have some in each group."""
     if study.group_by is None:
         return ()
     groups: dict[str, list[Runs]] = {}
-    names = [traces[case.members[0]].name for case in cases]
-    for name, case, rows in zip(names, cases, runs, strict=True):
+    for case, rows in zip(cases, runs, strict=True):
+        trace = traces[case.members[0]]
         if study.group_by == "halves":
-            half = "held-out traces" if is_held_out(name, names) else "development traces"
+            half = "held-out traces" if trace.name in held_out else "development traces"
             kinds = np.full(len(case.starts), half)
         else:
-            kinds = _circumstances(case, traces[case.members[0]])
+            kinds = _circumstances(case, trace)
         for kind in np.unique(kinds):
             part = {name: each[kinds == kind] for name, each in rows.items()}
             groups.setdefault(str(kind), []).append(part)

@@ -30,9 +30,9 @@ from laissez.deadline.figures.page import (
     look,
     sheet,
 )
-from laissez.deadline.figures.scales import BEST, GAUGES, footnote, shown_policies
+from laissez.deadline.figures.scales import GAUGES, footnote, shown_policies
 from laissez.deadline.job import Kind
-from laissez.deadline.study import Result, Tallies, Tally
+from laissez.deadline.study import BOUND, Result, Tallies, Tally
 
 BAR_SHARE = 0.82
 """The share of a group's room that its bars fill."""
@@ -155,11 +155,11 @@ def draw_groups(result: Result, path: Path) -> None:
     is_extra = (
         measure == "saving"
         and result.study.group_by == "availability"
-        and all(BEST in entry.policies for entry in groups)
+        and all(BOUND in entry.policies for entry in groups)
     )
     policies = shown_policies([entry.policies for entry in groups], measure)
     if is_extra:
-        policies = [policy for policy in policies if policy != BEST]
+        policies = [policy for policy in policies if policy != BOUND]
     read = _extra_cost if is_extra else _of_measure(result)
     name = "extra cost over omniscient (%)" if is_extra else GAUGES[measure].name
     rows = -(-len(groups) // GROUPS_PER_ROW)
@@ -198,7 +198,7 @@ def _of_measure(result: Result) -> Reader:
 
 def _extra_cost(tally: Tally, beside: Tallies) -> Bar | None:
     """Over the mean cost of the best; the quartiles are of this policy's runs alone."""
-    best = beside[BEST].cost
+    best = beside[BOUND].cost
     if best <= 0:
         return None
     costs = (tally.cost, 1 - tally.saving_p75, 1 - tally.saving_p25)
@@ -246,9 +246,9 @@ def _single_zone_best(result: Result) -> float | None:
     """What the omniscient saves in one zone, if others may choose from all."""
     has_all = any(each.setting.zones == "all" for each in result.settings)
     singles = [
-        100 * each.policies[BEST].saving
+        100 * each.policies[BOUND].saving
         for each in result.settings
-        if each.setting.zones == "single" and BEST in each.policies
+        if each.setting.zones == "single" and BOUND in each.policies
     ]
     return sum(singles) / len(singles) if singles and has_all else None
 

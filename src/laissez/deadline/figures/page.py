@@ -27,8 +27,8 @@ from matplotlib.lines import Line2D
 
 from laissez.deadline.job import Kind
 from laissez.deadline.registry import POLICIES
+from laissez.deadline.study import PICTURE_SUFFIXES
 
-SUFFIXES = {".png", ".svg"}
 WIDTH_INCHES = 10.0
 LEGEND_COLUMNS = 4
 
@@ -120,10 +120,10 @@ def line_key(policy: str) -> Line2D:
 def sheet(path: Path, *, height_inches: float, title: str) -> Iterator[Figure]:
     """A figure to draw on; it is written to the path when the drawing is done."""
     suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
+    if suffix not in PICTURE_SUFFIXES:
         raise BadPicture(
-            f"a picture is written as {' or '.join(sorted(SUFFIXES))}, not as {suffix or 'nothing'}"
-            f"; change the name {path.name!r}"
+            f"a picture is written as {' or '.join(PICTURE_SUFFIXES)}, not as "
+            f"{suffix or 'nothing'}; change the name {path.name!r}"
         )
     with matplotlib.rc_context({}):
         matplotlib.rcdefaults()

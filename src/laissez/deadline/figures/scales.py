@@ -9,11 +9,17 @@ import msgspec
 from laissez.deadline.figures.page import in_order
 from laissez.deadline.job import US_PER_HOUR
 from laissez.deadline.registry import POLICIES
-from laissez.deadline.study import Axis, Measure, Result, Setting, Tallies, Tally
-
-BASELINE = "on_demand"
-BEST = "omniscient"
-REFERENCE = "uniform_progress"
+from laissez.deadline.study import (
+    BASELINE,
+    BOUND,
+    PRESENT_BEST,
+    Axis,
+    Measure,
+    Result,
+    Setting,
+    Tallies,
+    Tally,
+)
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -60,7 +66,7 @@ def shown_policies(tallies: Iterable[Tallies], measure: Measure) -> list[str]:
     """The policies worth a line: not those whose figure is the same by definition."""
     names = {name for each in tallies for name in each}
     if measure == "gap_closed":
-        dull = {BASELINE, REFERENCE, BEST}
+        dull = {BASELINE, PRESENT_BEST, BOUND}
         dull |= {name for name in names if name in POLICIES and POLICIES[name].sees_future}
     else:
         dull = {BASELINE} if measure == "saving" else set()

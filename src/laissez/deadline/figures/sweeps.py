@@ -46,7 +46,6 @@ from laissez.deadline.study import (
     Setting,
     SettingResult,
     Tallies,
-    is_held_out,
     labels,
 )
 
@@ -58,8 +57,6 @@ TICKS_MAX = 6
 HEAT_COLUMNS = 3
 GAP_LIMIT = 100
 HALVES = ("dev", "held out")
-"""Of the traces, in the order of their names: the same rule as where runs are grouped."""
-
 
 Point = tuple[float, Tallies]
 
@@ -314,4 +311,4 @@ def marked_traces(result: Result) -> list[str]:
     names = [part.name for part in result.traces]
     if result.study.group_by != "halves":
         return names
-    return [f"{name} ({HALVES[is_held_out(name, names)]})" for name in names]
+    return [f"{name} ({HALVES[name in result.held_out]})" for name in names]

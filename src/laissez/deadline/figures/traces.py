@@ -79,10 +79,10 @@ def draw_traces(traces: Sequence[Trace], path: Path, *, nodes: int = 1) -> None:
 
 
 def _recorded_together(traces: Sequence[Trace]) -> list[list[Trace]]:
-    """The traces by folder and tick, where there are at least two."""
-    groups: dict[tuple[str, int], list[Trace]] = {}
+    """The traces by folder, kind and tick, where there are at least two."""
+    groups: dict[tuple[str, str, int], list[Trace]] = {}
     for trace in traces:
-        groups.setdefault((trace.folder, trace.tick_us), []).append(trace)
+        groups.setdefault((trace.folder, trace.kind, trace.tick_us), []).append(trace)
     return [group for group in groups.values() if len(group) > 1]
 
 
