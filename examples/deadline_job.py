@@ -60,6 +60,12 @@ class Cloud:
         self.cost_micros += rate * (starting_us + working_us) // US_PER_HOUR
 
 
+def place(instance: Offer | None) -> str:
+    if instance is None:
+        return "idle"
+    return f"on spot in {instance.zone}" if instance.kind is Kind.SPOT else "on on-demand"
+
+
 def main() -> None:
     cloud = Cloud()
     pilot = Pilot(job, "lindy", spot_micros_per_hour=SPOT, on_demand_micros_per_hour=ON_DEMAND)
@@ -69,8 +75,7 @@ def main() -> None:
         cloud.run_on(instance)
         if instance != before:
             left = f"{cloud.work_left_us / US_PER_HOUR:5.1f} h of work left"
-            place = "idle" if instance is None else f"{instance.kind} in {instance.zone}"
-            print(f"{cloud.at_us / US_PER_HOUR:5.1f} h  {left}  {place}")
+            print(f"{cloud.at_us / US_PER_HOUR:5.1f} h  {left}  {place(instance)}")
             before = instance
         if pilot.warning:
             print(pilot.warning)

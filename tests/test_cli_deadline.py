@@ -2,6 +2,11 @@
 
 import builtins
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,7 +108,10 @@ def test_evaluate_says_what_each_policy_comes_to() -> None:
     assert len(said["traces"]) == 3
     shown = text(*words)
     assert shown.startswith("These are sample traces, made up by a generator")
-    assert "2 random starts on each of 3 traces, 1 setting, seed 7." in shown
+    assert "the traces that the study names are not used" in shown
+    assert "2 random starts on each of 3 traces, 1 setting, seed 7: 6 runs of each" in shown
+    assert shown.endswith("; no deadline missed.\n")
+    assert max(map(len, shown.splitlines()[3:-1])) <= 80
     row = next(line for line in shown.splitlines() if line.startswith("Greedy"))
     assert f"{said['policies']['greedy']['saving']:.1%}" in row
 
@@ -134,10 +142,16 @@ def test_groups_gaps_and_published_savings_have_their_place(small: str, tmp_path
     shown = text(*words)
     assert "published" in shown and "12.3%" in shown
     assert "Savings by group" in shown and "held-out traces" in shown
-    assert "Gap closed between uniform progress and omniscient" in shown
+    assert "Gap closed between uniform progress and omniscient" not in shown
+    assert "closed" not in shown
     said = run_json(*words)
+    Path(small).write_text(Path(small).read_text() + "plot: {y: gap_closed}\n")
+    shown = text(*words)
+    assert "Gap closed between uniform progress and omniscient" in shown
+    assert "closed" in shown.partition("all settings together")[2]
     assert [each["name"] for each in said["groups"]] == ["development traces", "held-out traces"]
     assert run_json("evaluate", small, "--processes", "1")["groups"] == []
+    assert "published" not in text("evaluate", small, "--processes", "1")
 
 
 def test_options_take_the_place_of_what_the_study_says(small: str) -> None:
@@ -164,6 +178,56 @@ def test_traces_come_from_a_folder_of_data(small: str, tmp_path: Path) -> None:
     assert [each["name"] for each in said["traces"]] == ["a-date/here_gpu"]
     assert said["policies"]["greedy"]["saving"] == pytest.approx(2 / 3)
     assert "sample" not in text("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+
+
+def test_the_folder_of_kinds_is_as_good(small: str, tmp_path: Path) -> None:
+    """Who gives `spot` itself means the same."""
+    write_trace(tmp_path, "here_gpu.json", [1] * 200)
+    said = run_json("evaluate", small, "--data", str(tmp_path / "spot"), "--processes", "1")
+    assert said == run_json("evaluate", small, "--data", str(tmp_path), "--processes", "1")
+    assert len(run_json("traces", "--data", str(tmp_path / "spot"))["traces"]) == 1
+
+
+def test_the_jobs_of_a_study_run_on_single_files(small: str, tmp_path: Path) -> None:
+    """Instead of what it names, also for a study that comes with laissez."""
+    for zone in ("here", "there"):
+        write_trace(tmp_path, f"{zone}_gpu.json", [1] * 4000)
+    here, there = map(str, sorted(tmp_path.rglob("*.json")))
+    said = run_json("evaluate", small, "--trace", here, "--trace", there, "--processes", "1")
+    assert said["data"] == "traces"
+    assert [each["name"] for each in said["traces"]] == ["a-date/here_gpu", "a-date/there_gpu"]
+    assert said["policies"]["greedy"]["runs"] == 12
+    words = ("--starts", "2", "--policy", "greedy", "--processes", "1")
+    shown = text("evaluate", "workloads", "--trace", here, *words)
+    assert "published" not in shown and "sample" not in shown
+    assert "of each trace the first 13 days are taken" in text(
+        "evaluate", "hours", "--trace", here, *words
+    )
+    assert "either --data or --trace" in refusal(
+        "evaluate", small, "--trace", here, "--data", str(tmp_path)
+    )
+    assert "a-date/here_gpu tells of fewer" in refusal("evaluate", "instances", "--trace", here)
+    assert "give real ones with --data" in refusal("evaluate", "instances")
+
+
+@pytest.mark.parametrize("is_absolute", [True, False])
+def test_traces_lie_beside_their_study(small: str, tmp_path: Path, is_absolute: bool) -> None:
+    """A path counts from the folder of the YAML file, or in full; what is not there is refused."""
+    write_trace(tmp_path, "here_gpu.json", [1] * 200)
+    path = next(tmp_path.rglob("*.json"))
+    written = path if is_absolute else path.relative_to(tmp_path)
+    study = SMALL.replace('["availability/*/*/*.json"]', f"{str(written)!r}")
+    Path(small).write_text(study)
+    said = run_json("evaluate", small, "--processes", "1")
+    assert (said["data"], len(said["traces"])) == ("traces", 1)
+    Path(small).write_text(study.replace("here_gpu", "there_gpu"))
+    if is_absolute:
+        assert "no trace fits" in refusal("evaluate", small, "--processes", "1")
+        assert "no trace fits" in refusal("evaluate", small, "--data", str(tmp_path))
+    else:
+        assert run_json("evaluate", small, "--processes", "1")["data"] == "sample"
+    Path(small).write_text(SMALL.replace("*.json", "**.json"))
+    assert "is no pattern" in refusal("evaluate", small, "--processes", "1")
 
 
 def test_a_folder_may_be_laid_out_in_another_way(small: str, tmp_path: Path) -> None:
@@ -210,6 +274,72 @@ def test_a_result_is_drawn_where_one_wants_it(small: str, tmp_path: Path, suffix
     assert path.stat().st_size > 1_000
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_picture_that_fails_loses_no_numbers(
+    small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    """They are said before it is drawn, by both commands."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    drawing = evaluating.figures()
+    monkeypatch.setattr(drawing, "draw_study", fail)
+    monkeypatch.setattr(drawing, "draw_traces", fail)
+    form = ("--plot", str(tmp_path / "a.png"), *(["--json"] * as_json))
+    for words in (("evaluate", small, "--processes", "1"), ("traces",)):
+        result = run(*words, *form)
+        assert result.exit_code == 2
+        assert "No space left" in result.stderr
+        expected = text(*words, *form[2:])
+        assert expected and result.stdout == expected
+
+
+def test_zones_have_a_table_of_who_ran_everywhere(small: str, tmp_path: Path) -> None:
+    """Omniscient knows single zones only; it is in their row, and in no sum."""
+    for zone in ("here", "there"):
+        write_trace(tmp_path, f"{zone}_gpu.json", [1, 1, 1, 0] * 100)
+    Path(small).write_text(
+        SMALL.replace("[greedy", "[omniscient, greedy").replace("[0.7, 0.8]", "0.7")
+        + "settings: [{zones: single}, {zones: all}]\n"
+    )
+    words = ("evaluate", small, "--processes", "1", "--data", str(tmp_path))
+    said = run_json(*words)
+    assert list(said["policies"]) == ["greedy", "uniform_progress"]
+    assert ["omniscient" in each["policies"] for each in said["settings"]] == [True, False]
+    sums = text(*words).partition("all settings together")[2]
+    assert "Greedy" in sums and "Omniscient" not in sums
+
+
+def _workers(pid: int) -> int:
+    """How many processes that one has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return len(children)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are listed in /proc")
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 1.0])
+def test_ctrl_c_ends_all_processes_without_a_word(small: str, seconds: float) -> None:
+    """Whether they work already or are about to begin; the exit code says what happened."""
+    Path(small).write_text(SMALL.replace("starts: 3", "starts: 2000"))
+    words = [sys.executable, "-m", "laissez.cli.main", "deadline", "evaluate", small]
+    running = subprocess.Popen(
+        [*words, "--processes", "2", "--policy", "omniscient"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    # A process of multiprocessing's own comes first, then the two.
+    while _workers(running.pid) < 3:
+        assert running.poll() is None
+        time.sleep(0.01)
+    time.sleep(seconds)
+    os.killpg(running.pid, signal.SIGINT)
+    said, complaints = running.communicate(timeout=60)
+    assert (running.returncode, said, complaints.strip()) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     ("fields", "titles"),
     [
@@ -240,16 +370,17 @@ def test_all_studies_are_written_into_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table, JSON and a picture of each; here of some, for the sake of time."""
-    some = ("availability", "gap", "hours")
+    some = ("availability", "gap", "hours", "instances")
     assert set(some) < set(built_in())
     monkeypatch.setattr(evaluating, "built_in", lambda: some)
     options = "--starts 1 --processes 1 --work 4h --fraction 0.8 --policy greedy"
     options += " --policy uniform_progress --policy omniscient"
     said = run_json("evaluate", "--all", str(tmp_path / "made"), *options.split())
     assert said["data"] == "sample"
+    assert said["left_out"] == ["instances"]
     expected = {
         str(tmp_path / "made" / f"{name}{suffix}")
-        for name in some
+        for name in some[:-1]
         for suffix in (".txt", ".json", ".png")
     }
     assert set(said["files"]) == expected
@@ -260,7 +391,13 @@ def test_all_studies_are_written_into_a_folder(
 
 def test_what_is_wrong_is_said_before_anything_is_computed(small: str, tmp_path: Path) -> None:
     """With what to do about it; a study's error has its line."""
-    assert "neither a YAML file nor a study" in refusal("evaluate", "ours")
+    assert "neither a YAML file nor a study" in refusal("evaluate", "others")
+    assert "did you mean 'hours'?" in refusal("evaluate", "ours")
+    assert "there is no file nosuch.yaml" in refusal("evaluate", "nosuch.yaml")
+    assert "is a folder; give a YAML file" in refusal("evaluate", str(tmp_path))
+    for option in ("--price-ratio", "--fraction"):
+        assert "'nan' is not a number" in refusal("evaluate", option, "nan")
+    assert "inf is not in the range" in refusal("evaluate", "--price-ratio", "inf")
     assert "'greddy' is not one of" in refusal("evaluate", "--policy", "greddy")
     assert "a picture is a .png or .svg" in refusal("evaluate", "--plot", "picture.gif")
     nowhere = str(tmp_path / "nowhere" / "picture.png")
@@ -363,6 +500,27 @@ def test_what_can_not_be_described_is_refused(tmp_path: Path) -> None:
     assert "none of the traces tells of 4 nodes" in refusal("traces", "--nodes", "4")
     path.write_text("[]")
     assert "is not a trace" in refusal("traces", "--trace", str(path))
+
+
+def test_traces_are_found_however_deep_they_lie(tmp_path: Path) -> None:
+    """Anything that ends in .json below `spot`."""
+    write_trace(tmp_path, "here_gpu.json", [1, 0, 1])
+    path = next(tmp_path.rglob("*.json"))
+    for place in ("mine.json", "my/own/sub/folder/x.json"):
+        (tmp_path / "spot" / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "spot" / place).write_bytes(path.read_bytes())
+    said = run_json("traces", "--data", str(tmp_path))
+    assert [each["name"] for each in said["traces"]] == [
+        "a-date/here_gpu",
+        "spot/mine",
+        "folder/x",
+    ]
+
+
+def test_help_names_the_studies() -> None:
+    """All that come with laissez."""
+    words = text("evaluate", "--help").replace(",", " ").replace(".", " ").split()
+    assert set(built_in()) <= set(words)
 
 
 def test_every_option_has_help() -> None:

@@ -118,7 +118,7 @@ def result(
         study,
         tallies(missed=missed),
         tuple(
-            SettingResult(label, each, tallies(0.02 * number))
+            SettingResult(label, each, tallies(0.02 * number, 0 if number else missed))
             for number, (label, each) in enumerate(zip(labels(settings), settings, strict=True))
         ),
         tuple(PartResult(name, tallies(0.01 * at)) for at, name in enumerate(traces)),
@@ -294,6 +294,24 @@ def test_decisions_say_what_a_run_cost(tmp_path: Path) -> None:
     assert line in texts(tmp_path / "picture.svg")
 
 
+def test_decisions_without_prices_have_no_dollars(tmp_path: Path) -> None:
+    """The cost is a share of on-demand alone, if its rate is said or was paid; or else left out."""
+    zones = [zone("zone-a")]
+    steps = steps_of(("greedy", "on_demand"), zones)
+    path = tmp_path / "picture.svg"
+    draw_decisions(JOB, steps, zones, 2, path, shows_dollars=False)
+    assert "$" not in texts(path)
+    assert "8.1 h + 0.0 h, 100%" in texts(path)
+    assert "with changeovers:" in texts(path)
+    spot = {"greedy": [Step(0, 9 * US_PER_HOUR, Offer("zone-a", Kind.SPOT, 1_000_000), 0)]}
+    draw_decisions(JOB, spot, zones, 2, path, shows_dollars=False)
+    assert "%" not in texts(path) and ", cost" not in texts(path)
+    draw_decisions(
+        JOB, spot, zones, 2, path, shows_dollars=False, on_demand_micros_per_hour=2_000_000
+    )
+    assert "0.0 h + 9.0 h, 56%" in texts(path)
+
+
 def test_decisions_need_steps(tmp_path: Path) -> None:
     """Runs that kept no steps can't be drawn, and the refusal says how to keep them."""
     with pytest.raises(BadPicture, match="keeps_steps=True"):
@@ -316,8 +334,17 @@ def test_correlation_only_of_traces_recorded_together(tmp_path: Path) -> None:
     stranger = trace("friday/zone-b_x", AVAILABLE[3:])
     draw_traces([one, other], tmp_path / "together.svg")
     draw_traces([one, stranger], tmp_path / "apart.svg")
-    assert "Correlation of zones, monday" in texts(tmp_path / "together.svg")
+    assert "Correlation of zones\n" in texts(tmp_path / "together.svg")
+    assert "\nmonday\n" in texts(tmp_path / "together.svg")
+    assert "recordings" not in texts(tmp_path / "together.svg")
     assert "orrelation" not in texts(tmp_path / "apart.svg")
+
+
+def test_correlations_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    """Six recordings are shown, and how many there are if there are more."""
+    traces = [trace(f"{day}/zone-{zone}_x", AVAILABLE) for day in range(7) for zone in "ab"]
+    draw_traces(traces, tmp_path / "seven.svg")
+    assert "Correlation of zones: the first 6 of 7 recordings" in texts(tmp_path / "seven.svg")
 
 
 def test_traces_need_one(tmp_path: Path) -> None:
@@ -346,7 +373,21 @@ def test_published_savings_are_drawn_where_there_are_some(tmp_path: Path) -> Non
     draw_study(result(Plot(), (own,)), tmp_path / "own.svg")
     draw_study(result(Plot(), (own, published)), tmp_path / "both.svg")
     assert "published" not in texts(tmp_path / "own.svg")
-    assert "published saving" in texts(tmp_path / "both.svg")
+    assert "published saving of uniform progress" in texts(tmp_path / "both.svg")
+
+
+def test_names_of_bars_are_folded_between_their_parts(tmp_path: Path) -> None:
+    """A number and its unit stay on one line."""
+    named = Setting(
+        ("*",), 27 * US_PER_HOUR, 0.9, 30 * US_PER_HOUR, US_PER_HOUR // 5, label="Analytics"
+    )
+    other = Setting(
+        ("*",), 27 * US_PER_HOUR, 0.75, 36 * US_PER_HOUR, US_PER_HOUR // 5, label="Analytics"
+    )
+    draw_study(result(Plot(), (named, other)), tmp_path / "picture.svg")
+    found = ElementTree.parse(tmp_path / "picture.svg").iter()
+    lines = [line.strip() for each in found for line in (each.text or "").split("\n")]
+    assert {"Analytics,", "deadline 30 h", "deadline 36 h"} <= set(lines)
 
 
 def test_titles_of_traces_tell_their_availability(tmp_path: Path) -> None:

@@ -547,7 +547,10 @@ def test_the_example_is_done_in_time(capsys: pytest.CaptureFixture[str]) -> None
     """The controller in `examples/` runs as it is, and its job is done before its deadline."""
     example = Path(__file__).parents[1] / "examples" / "deadline_job.py"
     runpy.run_path(str(example), run_name="__main__")
-    *_, last = capsys.readouterr().out.splitlines()
+    *told, last = capsys.readouterr().out.splitlines()
+    places = {line.partition("of work left  ")[2] for line in told}
+    assert "on on-demand" in places
+    assert all(re.fullmatch(r"idle|on on-demand|on spot in [\w-]+", each) for each in places)
     finish = re.match(r"done after ([0-9.]+) of ([0-9.]+) h, for ", last)
     assert finish is not None
     assert float(finish[1]) <= float(finish[2])

@@ -1,6 +1,7 @@
 """What a forecast says of a job: the right policy, honest chances, and costs that add up."""
 
 import json
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -11,18 +12,21 @@ import pytest
 from click.testing import CliRunner, Result
 
 import laissez.deadline
-from laissez.cli.planning import picture
 from laissez.cli.planning import plan as plan_command
-from laissez.deadline.classic import OnDemandOnly
+from laissez.cli.run_picture import picture
+from laissez.deadline.classic import Greedy, OnDemandOnly
 from laissez.deadline.evaluation import evaluate, load_traces
 from laissez.deadline.generator import sample_traces
-from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Offer
+from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Observation, Offer
 from laissez.deadline.plan import (
     CANDIDATES,
+    DRAW,
     Ending,
+    Expectation,
     Forecast,
     Terms,
     Try,
+    _recommended,
     at_trace_prices,
     ending,
     plan,
@@ -31,7 +35,7 @@ from laissez.deadline.plan import (
     watched_every,
 )
 from laissez.deadline.policy import Policy
-from laissez.deadline.reading import _Document, _Fields, read_study
+from laissez.deadline.reading import _Document, _Fields, built_in, read_study
 from laissez.deadline.traces import BadTrace, Trace
 from laissez.deadline.world import Outcome, Zone, run
 
@@ -89,7 +93,10 @@ def test_a_real_forecast_adds_up() -> None:
     assert sum(forecast.chances.values()) == pytest.approx(1)
     assert set(forecast.chances) == set(Ending)
     assert forecast.chances[Ending.MISSES] == 0
-    assert forecast.best.cost == min(each.cost for each in forecast.policies) < 0.99
+    assert forecast.best.cost == pytest.approx(
+        min(each.cost for each in forecast.policies), abs=DRAW
+    )
+    assert forecast.best.cost < 0.99
     for each in forecast.policies:
         assert each.missed == 0
         assert each.runs == (1 if each.policy == "on_demand" else 60)
@@ -148,6 +155,7 @@ def test_prices_scale_costs_and_change_no_choice() -> None:
     )
     assert priced.on_demand_cost_micros == 3_060_000 * 61 // 5
     assert priced.best.cost == pytest.approx(plain.best.cost, rel=1e-5)
+    assert plain.on_demand_cost_micros is None
     four = msgspec.structs.replace(TERMS, nodes=4, on_demand_micros_per_hour=3_060_000)
     gang = trace([4] * 300 + [3] * 200)
     assert plan(four, [gang], starts=5).on_demand_cost_micros == 4 * 3_060_000 * 61 // 5
@@ -173,7 +181,8 @@ def test_the_typical_start_has_the_median_cost() -> None:
     forecast = plan(TERMS, [RESTLESS], starts=21)
     example = typical_example(forecast, [RESTLESS])
     outcome = example.outcomes[forecast.recommended]
-    share = outcome.cost_micros / forecast.on_demand_cost_micros
+    assert example.on_demand_cost_micros == 1_000_000 * 61 // 5
+    share = outcome.cost_micros / example.on_demand_cost_micros
     assert share == pytest.approx(forecast.best.cost_p50)
     assert set(example.outcomes) == {forecast.recommended, "uniform_progress", "greedy"}
     assert outcome.steps
@@ -195,6 +204,46 @@ def test_the_typical_start_has_the_median_cost() -> None:
 def test_how_a_run_ends(cost: int, on_demand_us: int, is_late: bool, expected: Ending) -> None:
     """Each run counts once, by what it saved against a cost of 100."""
     assert ending(Outcome(1, is_late, cost, on_demand_us, 1, 0, 0, 1), 100) == expected
+
+
+def expected(policy: str, cost: float) -> Expectation:
+    return Expectation(policy, policy, cost, cost, cost, cost, 1, 1, 0, 1, 0, 9)
+
+
+@pytest.mark.parametrize(
+    ("costs", "recommended", "equals"),
+    [
+        ({"on_demand": 1, "greedy": 0.5, "lindy": 0.5009}, "lindy", ["greedy"]),
+        ({"on_demand": 1, "greedy": 0.5, "lindy": 0.5011}, "greedy", []),
+        ({"on_demand": 1, "greedy": 0.9995, "lindy": 0.9995}, "on_demand", ["greedy", "lindy"]),
+        (
+            {"on_demand": 1, "greedy": 0.5, "time_sliced": 0.5009, "lindy": 0.5018},
+            "greedy",
+            ["time_sliced"],
+        ),
+    ],
+)
+def test_a_draw_goes_to_on_demand_or_else_to_lindy(
+    costs: dict[str, float], recommended: str, equals: list[str]
+) -> None:
+    """Within a tenth of a percent of on-demand policies do equally well; beyond, the cheaper wins;
+    those that are equal are equal to the cheapest."""
+    policies = tuple(expected(policy, cost) for policy, cost in costs.items())
+    assert _recommended(policies) == recommended
+    forecast = msgspec.structs.replace(
+        plan(TERMS, [ALWAYS], starts=1), policies=policies, recommended=recommended
+    )
+    assert [each.policy for each in forecast.equals] == equals
+
+
+def test_a_forecast_tells_what_it_rests_on() -> None:
+    """It counts the starts that differ, and says how much the shortest of its traces covers."""
+    short = trace([1] * 100, name="somewhere/b_gpu")
+    forecast = plan(TERMS, [ALWAYS, short], starts=100)
+    assert forecast.different_starts == forecast.possible_starts == 5
+    assert forecast.covered_us == 100 * TICK_US
+    one = plan(TERMS, [ALWAYS], starts=1)
+    assert (one.different_starts, one.possible_starts) == (1, 500 - 24 * 6 + 1)
 
 
 # --- how often one looks --------------------------------------------------------------------------
@@ -239,10 +288,17 @@ def test_what_can_not_be_planned_is_said() -> None:
     is refused with what to do, and with how much is missing."""
     with pytest.raises(BadJob, match=r"0\.2 h too early"):
         plan(msgspec.structs.replace(TERMS, deadline_us=TERMS.work_us))
-    with pytest.raises(BadTrace, match=r"lasts 15 h, 1 h less than the deadline needs"):
+    with pytest.raises(BadTrace, match=r"a_gpu covers 15 h; the deadline needs 16 h: give"):
         plan(TERMS, [trace([1] * 90)])
-    with pytest.raises(BadTrace, match="given twice"):
+    with pytest.raises(BadTrace, match=r"needs 17\.5 h, in whole ticks of 2\.5 h"):
+        plan(TERMS, [trace([1] * 96)], tick_us=15 * TICK_US)
+    with pytest.raises(BadTrace, match="a_gpu is given twice"):
         plan(TERMS, [ALWAYS, ALWAYS])
+    with pytest.raises(BadTrace, match="two traces are called somewhere/a_gpu"):
+        plan(TERMS, [ALWAYS, NEVER])
+    for ratio in (math.nan, math.inf, 0.0, -1.0):
+        with pytest.raises(BadJob, match="price ratio"):
+            msgspec.structs.replace(TERMS, price_ratio=ratio)
     with pytest.raises(BadTrace, match="4 instances at once"):
         plan(msgspec.structs.replace(TERMS, nodes=4))
 
@@ -333,6 +389,7 @@ def test_a_forecast_at_the_traces_prices_pays_them() -> None:
     pair = at_trace_prices(msgspec.structs.replace(KNOWN, nodes=2), [both])
     assert pair is not None
     of_two = plan(pair, [both], starts=40)
+    assert forecast.on_demand_cost_micros == 12_000_000 * 61 // 5
     assert of_two.on_demand_cost_micros == 2 * forecast.on_demand_cost_micros
     assert of_two.best.cost == pytest.approx(forecast.best.cost)
 
@@ -382,7 +439,8 @@ def test_the_command_without_a_trace_says_that_it_guesses() -> None:
 
 def test_the_command_for_programs(file: str) -> None:
     """With --json the forecast is one document, which reads as the forecast that the library makes
-    of the same seed, and says what it is, as all documents do."""
+    of the same seed, and says what it is, as all documents do. What nobody said it doesn't
+    invent."""
     result = command("--trace", file, "--seed", "9", "--json")
     assert result.stderr == ""
     forecast = msgspec.json.decode(result.stdout, type=Forecast)
@@ -391,6 +449,7 @@ def test_the_command_for_programs(file: str) -> None:
     assert forecast == named
     fields = json.loads(msgspec.json.encode(named))
     assert json.loads(result.stdout) == {"type": "Planned", **fields}
+    assert fields["on_demand_cost_micros"] is None
 
 
 @pytest.fixture
@@ -462,6 +521,122 @@ def test_the_command_asks_for_matplotlib_before_it_computes(
     assert "matplotlib, which is not installed" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("data", "words", "sentences", "unsaid"),
+    [
+        (
+            [1] * 102,
+            (),
+            ["The traces leave only 7 different starts: this is hardly a forecast."],
+            [],
+        ),
+        ([1] * 102, (), ["from 7 different starts it cost on average 33%"], ["of 10", "Chances"]),
+        ([1] * 112, (), ["leave only 17 different", "8 of 10", "Chances"], []),
+        ([1] * 96, (), ["The traces leave only 1 different start:"], ["different starts"]),
+        (
+            [1] * 287,
+            ("--starts", "300"),
+            ["The traces cover less than 3 times the deadline"],
+            ["leave only"],
+        ),
+        ([1] * 288, ("--starts", "300"), ["In 8 cases of 10"], ["hardly a"]),
+        ([1] * 288, ("--starts", "1"), ["Only 1 start was tried", "the one start"], ["of 10"]),
+        ([1] * 500, ("--starts", "9"), ["Only 9 starts were tried"], ["of 10", "Chances"]),
+    ],
+)
+def test_the_command_says_when_it_can_hardly_tell(
+    tmp_path: Path, data: list[int], words: tuple[str, ...], sentences: list[str], unsaid: list[str]
+) -> None:
+    """Few different starts, for want of traces or of tries, and traces hardly longer than the
+    deadline are said to be little; of fewer than ten nobody says what 8 of 10 are."""
+    told = command("--trace", written(tmp_path / "z.json", data), *words).stdout
+    assert max(map(len, told.splitlines())) <= 80
+    for sentence in sentences:
+        assert sentence in told
+    for sentence in unsaid:
+        assert sentence not in told
+
+
+def written(path: Path, data: Sequence[int], gap_seconds: int = 600) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"metadata": {"gap_seconds": gap_seconds}, "data": data}))
+    return str(path)
+
+
+def test_the_command_says_how_to_follow_it(tmp_path: Path, file: str) -> None:
+    """The last lines are for who wants to do it: by a pilot, and by hand if that costs no more."""
+    told = command("--trace", written(tmp_path / "z.json", [1] * 500)).stdout
+    assert "\nGreedy and Uniform progress do equally well here.\n" in told
+    last = told.partition("To follow Lindy, ask at least every 10m")[2]
+    assert 'laissez.deadline.pilot.Pilot(job, "lindy"), see docs/deadline.md.' in last
+    assert "Greedy costs hardly more, 33.3%, and can be followed by hand" in last
+    assert "less than the work left and 34m" in last
+    assert "followed by hand too: take spot" in command("--trace", file).stdout
+    assert json.loads(command("--trace", file, "--json").stdout)["recommended"] == "greedy"
+    dear = json.loads(command("--json").stdout)
+    costs = {each["policy"]: each["cost"] for each in dear["policies"]}
+    assert costs["greedy"] - costs[dear["recommended"]] > 0.01
+    assert "by hand" not in command().stdout
+
+
+def test_the_hand_rule_of_greedy_is_greedy() -> None:
+    """What the report tells a person to do without a pilot is what the policy does: wait while the
+    slack is two changeovers and a tick, and else go to on-demand."""
+    job = TERMS.job(TICK_US)
+    on_demand = Offer("anywhere", Kind.ON_DEMAND, 3)
+    late_us = job.slack_us - job.hop_us - job.tick_us
+    for at_us, decided in ((late_us, None), (late_us + 1, on_demand)):
+        seen = Observation(at_us, job.work_us, None, 0, on_demand, (), ())
+        assert Greedy(job).decide(seen) == decided
+
+
+def test_the_command_tells_traces_of_one_name_apart(tmp_path: Path) -> None:
+    """Files of one name are zones with as much of their paths as it takes; what is taken for
+    granted of several is said."""
+    first = written(tmp_path / "x/1/a_gpu.json", [1] * 500)
+    second = written(tmp_path / "y/1/a_gpu.json", [0] * 500)
+    told = command("--trace", first, "--trace", second).stdout
+    assert "Spot: x/1/a_gpu, y/1/a_gpu." in told
+    assert "The traces are taken to begin at the same instant." in told
+    assert "There was never spot capacity in y/1/a_gpu." in told
+    assert "recorded every" not in told
+    slow = written(tmp_path / "b.json", [1] * 200, 1800)
+    told = command("--trace", first, "--trace", slow).stdout
+    assert "Spot: a, b." in told
+    assert "They were recorded every 10m and 30m; 30m, the longest, is used for all." in told
+    told = command("--trace", first, "--trace", slow, "--tick", "5m").stdout
+    assert "10m and 30m; 5m is used for all." in told
+    alone = command("--trace", first).stdout
+    assert "same instant" not in alone
+
+
+def test_the_command_says_why_spot_is_of_no_use(tmp_path: Path) -> None:
+    """Never any capacity, none that lasts for a look, and looks too far apart for the slack are
+    different things to say, and the last two are for who looks to change."""
+    never = written(tmp_path / "never.json", [0] * 500)
+    assert "there was never spot capacity\nin the trace." in command("--trace", never).stdout
+    other = written(tmp_path / "other.json", [0] * 500)
+    told = command("--trace", never, "--trace", other).stdout
+    assert "never spot capacity\nin any of the traces." in told
+    blinking = written(tmp_path / "blinking.json", [1, 0, 0] * 170)
+    told = command("--trace", blinking, "--tick", "30m").stdout
+    assert "never lasted from one look to the next" in told
+    there = written(tmp_path / "there.json", [1] * 500)
+    tight = ("--trace", there, "--deadline", "12.9h")
+    more_often = "Looking more often is what would\nhelp: at least every 30m (--tick)."
+    for tick, policy, hint in (("30m", "Lindy", ""), ("31m", "Lindy", more_often)):
+        told = command(*tight, "--tick", tick).stdout
+        assert told.startswith(f"Take {policy}")
+        assert hint in told
+        assert ("what would" in told) == bool(hint)
+    told = command("--trace", there, "--deadline", "12.5h", "--tick", "43m").stdout
+    assert told.startswith("Take on-demand at once: the deadline leaves 0.5 h beside the work, ")
+    assert more_often.replace("30m", "6m") in told
+    assert max(map(len, told.splitlines())) <= 80
+    exact = command("--trace", there, "--deadline", "12.4h").stdout
+    assert "A later deadline is what would help." in exact
+
+
 def test_the_command_draws(file: str, tmp_path: Path) -> None:
     """With --plot the picture is in a file, and not in the text."""
     drawing = tmp_path / "run.svg"
@@ -469,6 +644,28 @@ def test_the_command_draws(file: str, tmp_path: Path) -> None:
     assert str(drawing) in told
     assert "spot there" not in told
     assert "<svg" in drawing.read_text()
+
+
+@pytest.mark.parametrize(("words", "is_known"), [((), False), (("--on-demand-price", "3"), True)])
+def test_the_picture_has_dollars_only_if_the_price_is_known(
+    file: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    is_known: bool,
+) -> None:
+    """An invented price is not drawn as if somebody paid it."""
+    asked: list[dict[str, object]] = []
+
+    class Figures:
+        @staticmethod
+        def draw_decisions(*_: object, **how: object) -> None:
+            asked.append(how)
+
+    monkeypatch.setattr("laissez.cli.planning.figures", lambda: Figures)
+    told = command("--trace", file, "--plot", str(tmp_path / "run.svg"), *words).stdout
+    assert [how["shows_dollars"] for how in asked] == [is_known]
+    assert ("$" in told) == is_known
 
 
 def test_the_command_says_why_it_takes_on_demand(file: str) -> None:
@@ -482,12 +679,15 @@ def test_the_command_says_why_it_takes_on_demand(file: str) -> None:
     ("words", "sentence"),
     [
         (("--deadline", "12h"), "0.2 h too early"),
-        (("--deadline", "300h", "--work", "200h"), "84 h less than the deadline needs"),
+        (("--deadline", "300h", "--work", "200h"), "zone-x_gpu.json covers 216 h; the deadline"),
         (("--price-ratio", "0"), "--price-ratio"),
+        (("--price-ratio", "nan"), "--price-ratio"),
+        (("--price-ratio", "inf"), "--price-ratio"),
+        (("--work", "0h"), "the work must be longer than nothing"),
         (("--on-demand-price", "0"), "on-demand costs more than nothing"),
         (("--tick", "0s"), "once a second"),
         (("--plot", "run.pdf"), ".png or .svg"),
-        (("--nodes", "2"), "nodes"),
+        (("--nodes", "2"), "zone-x_gpu.json tells of 1 node; it can't tell of 2"),
         (("--trace", __file__), "gap_seconds"),
         (("--trace", "nowhere.json"), "does not exist"),
         (("--work", "long"), "not a duration"),
@@ -507,7 +707,7 @@ def test_the_picture_shows_each_lane_for_the_whole_time() -> None:
     """Lanes are as long as the deadline: capacity first, then each policy; a job on spot that is
     always there changes over once, works, and is gone when it is done."""
     forecast = plan(TERMS, [ALWAYS], starts=3)
-    drawn = picture(forecast, typical_example(forecast, [ALWAYS]), 87).plain.splitlines()
+    drawn = picture(typical_example(forecast, [ALWAYS]), 87).plain.splitlines()
     assert drawn[1] == "spot there       " + "█" * 65
     lanes = [line[17:] for line in drawn[2:-2]]
     assert set(lanes) == {"|" + "█" * 49 + " " * 15 + "  33%"}
@@ -521,7 +721,7 @@ def test_the_picture_of_a_job_without_spot() -> None:
     terms = msgspec.structs.replace(TERMS, changeover_us=US_PER_HOUR)
     gone = trace([1] + [0] * 95)
     forecast = plan(terms, [gone], starts=3)
-    drawn = picture(forecast, typical_example(forecast, [gone]), 86).plain.splitlines()
+    drawn = picture(typical_example(forecast, [gone]), 86).plain.splitlines()
     greedy = next(line for line in drawn if line.startswith("Greedy"))
     assert re.search(r" \|·+\|{4}▒+ +\d+%$", greedy)
 
@@ -561,3 +761,9 @@ def test_the_page_has_every_field_of_a_study() -> None:
             field.name, "yes" if "list" in str(field.type) else "no"
         )
         assert rows[field.name][1] == takes_list, field.name
+
+
+def test_the_page_has_every_study() -> None:
+    """Each study that comes with laissez is in the table of them, and no other."""
+    section = PAGE.partition("## Measuring policies")[2].partition("The tables have")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == sorted(built_in())

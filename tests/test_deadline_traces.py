@@ -30,7 +30,7 @@ from laissez.deadline.statistics import (
     outages_us,
     statistics,
 )
-from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace, load, load_all
+from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace, load, load_all, load_zones
 from laissez.deadline.world import run
 
 SPOT = Path(__file__).resolve().parents[2] / "shared" / "data" / "spot"
@@ -140,6 +140,43 @@ def test_a_folder_is_read_in_the_order_of_its_paths(tmp_path: Path) -> None:
         load_all(tmp_path, "*.json")
 
 
+def test_zones_are_called_as_their_user_calls_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trace has the path that was typed for a name; a zone that of its file, and if others have
+    it too, as much of the path as tells them apart."""
+    monkeypatch.chdir(tmp_path)
+    names = (
+        "c_g.json",
+        "p/x/1/a_g.json",
+        "q/x/1/a_g.json",
+        "b_g.json",
+        "b_h.json",
+        "d.json",
+        "d.txt",
+    )
+    paths = [write(Path(name), a_file()) for name in names]
+    found = load_zones(paths)
+    assert [trace.name for trace in found] == list(names)
+    zones = ["c", "p/x/1/a_g", "q/x/1/a_g", "b_g", "b_h", "d.json", "d.txt"]
+    assert [trace.zone for trace in found] == zones
+
+
+def test_a_file_given_twice_is_refused_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths that lead to one file are one trace; files of the same content are not."""
+    monkeypatch.chdir(tmp_path)
+    path = write(Path("a.json"), a_file())
+    (tmp_path / "link.json").symlink_to(tmp_path / "a.json")
+    for again in (tmp_path / "a.json", Path("link.json")):
+        with pytest.raises(BadTrace, match=rf"{again} \(it is a\.json\) is given twice"):
+            load_zones([path, again])
+    with pytest.raises(BadTrace, match=r"^a\.json is given twice"):
+        load_zones([path, path])
+    assert len(load_zones([path, write(Path("b.json"), a_file())])) == 2
+
+
 def test_the_first_days_of_a_trace() -> None:
     """Cutting keeps the whole ticks of these days with their prices, and no more than there is."""
     trace = msgspec.structs.replace(trace_of("1" * 30), micros_per_hour=tuple(range(1, 31)))
@@ -160,6 +197,8 @@ def test_capacity_is_there_when_all_nodes_are() -> None:
     for nodes in (0, 17):
         with pytest.raises(BadTrace, match="1 to 16 nodes"):
             trace.is_available(nodes)
+    with pytest.raises(BadTrace, match="day/a_gpu tells of 1 node; it can't tell of 2"):
+        trace_of("01").is_available(2)
 
 
 def test_a_trace_becomes_a_zone() -> None:

@@ -17,7 +17,15 @@ from laissez.cli.output import json_option, say, say_json, say_table
 from laissez.model.message import Message
 
 try:
-    from laissez.cli.evaluating import DATA, PICTURE, check_picture, evaluate, figures, spot_folder
+    from laissez.cli.evaluating import (
+        DATA,
+        PICTURE,
+        TRACE,
+        check_picture,
+        evaluate,
+        figures,
+        spot_folder,
+    )
     from laissez.cli.planning import plan
     from laissez.deadline.generator import sample_traces
     from laissez.deadline.statistics import Summary, TraceStatistics, correlation, statistics
@@ -29,7 +37,7 @@ except ModuleNotFoundError as missing:
         "deadlines are reckoned with numpy, which is not installed: pip install 'laissez[deadline]'"
     ) from None
 
-ALL_TRACES = "*/*/*/*.json"
+ALL_TRACES = "**/*.json"
 
 
 class Correlated(Message, frozen=True):
@@ -64,7 +72,7 @@ deadline.add_command(evaluate)
 @click.option(
     "--trace",
     "paths",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=TRACE,
     multiple=True,
     help="A file with a trace; may be given several times.",
 )
@@ -101,14 +109,14 @@ def traces(
         tuple(statistics(trace, nodes=nodes) for trace in found),
         _together(found, nodes),
     )
-    if plot is not None:
-        figures().draw_traces(found, plot, nodes=nodes)
     if as_json:
         say_json(described)
-        return
-    _tell(described)
+    else:
+        _tell(described)
     if plot is not None:
-        say(f"The picture is in {plot}.")
+        figures().draw_traces(found, plot, nodes=nodes)
+        if not as_json:
+            say(f"The picture is in {plot}.")
 
 
 def _traces(data: Path | None, paths: Sequence[Path], nodes: int) -> list[Trace]:

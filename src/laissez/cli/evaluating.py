@@ -7,7 +7,9 @@ settings or groups a table of savings, a row for each of them and a column per p
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,10 @@ from rich.table import Table
 from rich.text import Text
 
 from laissez.cli.amounts import counted
-from laissez.cli.output import PIPE_WIDTH, json_option, progress_bar, say, say_json, table
-from laissez.cli.parameters import duration
+from laissez.cli.output import PIPE_WIDTH, json_option, progress_bar, say, say_json, table, warn
+from laissez.cli.parameters import FiniteRange, duration
+from laissez.deadline.evaluation import NeedsTraces, load_traces, on_traces
 from laissez.deadline.evaluation import evaluate as evaluate_study
-from laissez.deadline.evaluation import load_traces
 from laissez.deadline.job import BadJob
 from laissez.deadline.reading import built_in, read_built_in, read_study
 from laissez.deadline.registry import POLICIES
@@ -36,13 +38,18 @@ from laissez.deadline.study import (
     Tally,
     changed,
 )
-from laissez.deadline.traces import BadTrace, Trace
+from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace, load
 from laissez.model.message import Message
 from laissez.model.wire import encode
 
 DEFAULT = "hours"
 SPOT_FOLDER = "spot"
+KIND_FOLDERS = ("availability", "preemption")
+STUDY_SUFFIXES = (".yaml", ".yml")
+PUBLISHED = "published,\nuniform\nprogress"
+PRICE_RATIO_MAX = 1_000_000
 DATA = click.Path(path_type=Path, exists=True, file_okay=False)
+TRACE = click.Path(path_type=Path, exists=True, dir_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
 
 
@@ -62,18 +69,33 @@ class Evaluated(Message, frozen=True):
 
 
 class EvaluatedAll(Message, frozen=True):
-    """The files that were written."""
+    """The files that were written, and the studies that need real traces where there are none."""
 
     data: str
     files: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
-@click.command()
+class Source(msgspec.Struct, frozen=True):
+    """Where the traces come from: a folder of data, single files, or what the study says."""
+
+    folder: Path | None
+    files: tuple[Path, ...]
+
+
+@click.command(epilog=f"Studies that come with laissez: {', '.join(built_in())}.")
 @click.argument("study", required=False)
 @click.option(
     "--data",
     type=DATA,
     help="The folder in which 'spot' lies, with the traces; without it, sample traces are made up.",
+)
+@click.option(
+    "--trace",
+    "paths",
+    type=TRACE,
+    multiple=True,
+    help="A file with a trace, instead of those of the study; may be given several times.",
 )
 @click.option(
     "--policy",
@@ -90,13 +112,13 @@ class EvaluatedAll(Message, frozen=True):
 @click.option("--work", type=duration, help="How much work the job is, in all settings.")
 @click.option(
     "--fraction",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FiniteRange(0, 1, min_open=True, max_open=True),
     help="Work as a fraction of the deadline, in all settings.",
 )
 @click.option("--changeover", type=duration, help="What a move costs, in all settings.")
 @click.option(
     "--price-ratio",
-    type=click.FloatRange(min=1, min_open=True),
+    type=FiniteRange(1, PRICE_RATIO_MAX, min_open=True, max_open=True),
     help="How many times dearer on-demand is than spot, in all settings.",
 )
 @click.option("--plot", type=PICTURE, help="Draw the result into this file: .png or .svg.")
@@ -110,6 +132,7 @@ class EvaluatedAll(Message, frozen=True):
 def evaluate(
     study: str | None,
     data: Path | None,
+    paths: tuple[Path, ...],
     policies: tuple[str, ...],
     starts: int | None,
     seed: int | None,
@@ -126,12 +149,16 @@ def evaluate(
 
     STUDY is the name of a study that comes with laissez, or a YAML file: which traces, jobs and
     policies. Without one, it is 'hours'. Each policy runs from the same random starts. A saving is
-    relative to on-demand alone.
+    relative to on-demand alone. The traces that a study names lie in the folder 'spot' of --data;
+    without --data, beside the YAML file.
     """
+    if data is not None and paths:
+        raise click.UsageError("give either --data or --trace, not both")
     if folder is not None and (study is not None or plot is not None):
         raise click.UsageError("--all runs all studies; leave STUDY and --plot out")
     if plot is not None:
         check_picture(plot)
+    source = Source(None if data is None else spot_folder(data), paths)
     others = {"policies": policies or None, "starts": starts, "seed": seed}
     others = {name: value for name, value in others.items() if value is not None}
     try:
@@ -146,31 +173,35 @@ def evaluate(
             for name in (built_in() if folder is not None else [study or DEFAULT])
         ]
         if folder is not None:
-            _write_all(studies, data, folder, processes, as_json)
+            _write_all(studies, source, folder, processes, as_json)
             return
-        result, traces = _evaluated(studies[0], data, processes, as_json)
+        beside = None if study in (None, *built_in()) else Path(str(study)).parent
+        result, traces = _evaluated(studies[0], source, beside, processes, as_json)
     except (BadStudy, BadTrace, BadJob) as error:
         raise click.ClickException(str(error)) from None
-    if plot is not None:
-        _draw(result, traces, plot)
+    # The numbers first: they took long, and a picture may fail.
     if as_json:
         say_json(_document(result))
-        return
-    for shown in _report(result):
-        say(shown)
+    else:
+        for shown in _report(result):
+            say(shown)
     if plot is not None:
-        say(f"The picture is in {plot}.")
+        _draw(result, traces, plot)
+        if not as_json:
+            say(f"The picture is in {plot}.")
 
 
 def spot_folder(data: Path) -> Path:
-    """Where the traces lie in a folder of data."""
+    """Where the traces lie in a folder of data, which may be that place itself."""
     folder = data / SPOT_FOLDER
-    if not folder.is_dir():
-        raise click.BadParameter(
-            f"there is no folder {SPOT_FOLDER!r} in {data}; give the one in which it lies",
-            param_hint="--data",
-        )
-    return folder
+    if folder.is_dir():
+        return folder
+    if any((data / kind).is_dir() for kind in KIND_FOLDERS):
+        return data
+    raise click.BadParameter(
+        f"there is no folder {SPOT_FOLDER!r} in {data}; give the one in which it lies",
+        param_hint="--data",
+    )
 
 
 def check_picture(path: Path) -> None:
@@ -208,11 +239,7 @@ def _read(name: str) -> Study:
         return read_built_in(name)
     path = Path(name)
     if not path.is_file():
-        raise click.BadParameter(
-            f"{name!r} is neither a YAML file nor a study that comes with laissez "
-            f"({', '.join(built_in())})",
-            param_hint="STUDY",
-        )
+        raise click.BadParameter(_no_study(name), param_hint="STUDY")
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -220,16 +247,46 @@ def _read(name: str) -> Study:
     return read_study(text, name=path.stem, file_name=name)
 
 
+def _no_study(name: str) -> str:
+    if Path(name).is_dir():
+        return f"{name} is a folder; give a YAML file in it"
+    if Path(name).suffix in STUDY_SUFFIXES or os.sep in name:
+        return f"there is no file {name}"
+    close = get_close_matches(name, built_in(), n=1)
+    meant = f"did you mean {close[0]!r}?" if close else f"take one of {', '.join(built_in())}"
+    return f"{name!r} is neither a YAML file nor a study that comes with laissez; {meant}"
+
+
 def _evaluated(
-    study: Study, data: Path | None, processes: int | None, as_json: bool
+    study: Study, source: Source, beside: Path | None, processes: int | None, as_json: bool
 ) -> tuple[Result, list[Trace]]:
-    study, traces = load_traces(study, None if data is None else spot_folder(data))
+    if source.files:
+        traces = list(dict.fromkeys(load(path) for path in source.files))
+        study = on_traces(study, traces)
+    else:
+        study, traces = load_traces(study, source.folder, beside=beside)
     with progress_bar(study.name, as_json=as_json) as progress:
-        return evaluate_study(study, traces, progress=progress, processes=processes), traces
+        result = evaluate_study(study, traces, progress=progress, processes=processes)
+    if source.files:
+        result = msgspec.structs.replace(result, notes=(*_days_note(result, traces), *result.notes))
+    return result, traces
+
+
+def _days_note(result: Result, traces: Sequence[Trace]) -> Iterator[str]:
+    """That a study takes a part of somebody's traces only."""
+    days = {each.days for each in result.study.settings if each.days is not None}
+    longest_us = max(trace.duration_us for trace in traces)
+    for each in sorted(days):
+        if each * US_PER_DAY < longest_us:
+            yield f"of each trace the first {counted(each, 'day')} are taken, as the study says"
 
 
 def _draw(result: Result, traces: Sequence[Trace], path: Path) -> None:
-    figures().draw_study(result, path, availability=_availability(result, traces))
+    drawing = figures()
+    try:
+        drawing.draw_study(result, path, availability=_availability(result, traces))
+    except drawing.BadPicture as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _availability(result: Result, traces: Sequence[Trace]) -> dict[str, float]:
@@ -244,14 +301,20 @@ def _availability(result: Result, traces: Sequence[Trace]) -> dict[str, float]:
 
 
 def _write_all(
-    studies: Sequence[Study], data: Path | None, folder: Path, processes: int | None, as_json: bool
+    studies: Sequence[Study], source: Source, folder: Path, processes: int | None, as_json: bool
 ) -> None:
     figures()
     folder.mkdir(parents=True, exist_ok=True)
     written: list[str] = []
+    left_out: list[str] = []
     kind = ""
     for study in studies:
-        result, traces = _evaluated(study, data, processes, as_json)
+        try:
+            result, traces = _evaluated(study, source, None, processes, as_json)
+        except NeedsTraces as error:
+            left_out.append(study.name)
+            warn(f"laissez: left out: {error}")
+            continue
         stem = folder / study.name
         stem.with_suffix(".txt").write_text(_plain_text(_report(result)), encoding="utf-8")
         stem.with_suffix(".json").write_bytes(encode(_document(result)) + b"\n")
@@ -261,7 +324,7 @@ def _write_all(
         if not as_json:
             say(f"{study.title}: {stem}.txt, .json and .png")
     if as_json:
-        say_json(EvaluatedAll(kind, tuple(written)))
+        say_json(EvaluatedAll(kind, tuple(written), tuple(left_out)))
 
 
 def _document(result: Result) -> Evaluated:
@@ -289,7 +352,10 @@ def _document(result: Result) -> Evaluated:
 def _report(result: Result) -> Iterator[RenderableType]:
     study = result.study
     if study.data == "sample":
-        yield "These are sample traces, made up by a generator; --data takes real ones.\n"
+        yield (
+            "These are sample traces, made up by a generator; the traces that the study names are "
+            "not used.\nGive real ones with --data or --trace.\n"
+        )
     if len(result.settings) > 1:
         named = [(each.label, each.policies) for each in result.settings]
         published = [each.setting.published for each in result.settings]
@@ -299,32 +365,49 @@ def _report(result: Result) -> Iterator[RenderableType]:
         named = [(each.name, each.policies) for each in result.groups]
         yield _savings("group", named, study, [None] * len(named))
         yield ""
-        if any(tally.gap_closed is not None for tally in result.policies.values()):
+        if _shows_gap(result):
             yield _gaps(result)
             yield ""
     yield _means(result)
     yield ""
     yield from result.notes
+    if any(POLICIES[name].label.startswith("UP,") for name in study.policies):
+        yield "UP is uniform progress."
+    missed = sum(tally.missed for each in result.settings for tally in each.policies.values())
+    runs = {tally.runs for tally in result.policies.values()}
     yield (
         f"{counted(study.starts, 'random start')} on each of "
         f"{counted(len(result.traces), 'trace')}, {counted(len(result.settings), 'setting')}, "
-        f"seed {study.seed}."
+        f"seed {study.seed}"
+        + "".join(f": {counted(each, 'run')} of each policy" for each in runs)
+        + (f"; {counted(missed, 'deadline')} missed." if missed else "; no deadline missed.")
     )
+
+
+def _shows_gap(result: Result) -> bool:
+    """If the study is about it, and has what makes the gap."""
+    is_asked = result.study.plot.y == "gap_closed"
+    return is_asked and any(tally.gap_closed is not None for tally in result.policies.values())
+
+
+def _heading(policy: str) -> str:
+    """The name of a policy over a narrow column: a line for each word."""
+    return POLICIES[policy].label.replace(" ", "\n").replace("-", "-\n")
 
 
 def _means(result: Result) -> Table:
     """The mean over everything, a row for each policy."""
     tallies = result.policies
     has_bound = any(tally.spot_utilisation is not None for tally in tallies.values())
-    has_gap = any(tally.gap_closed is not None for tally in tallies.values())
-    columns = ["on-demand h", "spot h", "changeover h", "saving", "half of the runs"]
-    columns += ["spot used"] * has_bound + ["gap closed"] * has_gap + ["missed", "runs"]
+    has_gap, has_missed = _shows_gap(result), any(tally.missed for tally in tallies.values())
+    columns = ["on-dem.\nh", "spot\nh", "change-\nover h", "saving", "half of\nthe runs"]
+    columns += ["spot\nused"] * has_bound + ["gap\nclosed"] * has_gap + ["missed"] * has_missed
     rows = []
     for name, tally in tallies.items():
         row = [POLICIES[name].label, *_hours(tally), f"{tally.saving:.1%}"]
         row.append(f"{tally.saving_p25:.0%} to {tally.saving_p75:.0%}")
         row += [_share(tally.spot_utilisation)] * has_bound + [_share(tally.gap_closed)] * has_gap
-        rows.append([*row, f"{tally.missed:,}", f"{tally.runs:,}"])
+        rows.append(row + [f"{tally.missed:,}"] * has_missed)
     title = result.study.title + ": all settings together" * (len(result.settings) > 1)
     return table("policy", *columns, rows=rows, right=columns, title=title)
 
@@ -337,7 +420,7 @@ def _savings(
 ) -> Table:
     """The saving of each policy in each setting or group."""
     has_published = any(each is not None for each in published)
-    columns = [POLICIES[name].label for name in study.policies] + ["published"] * has_published
+    columns = [_heading(name) for name in study.policies] + [PUBLISHED] * has_published
     rows = []
     for (label, tallies), found in zip(named, published, strict=True):
         savings = [
@@ -349,7 +432,7 @@ def _savings(
 
 def _gaps(result: Result) -> Table:
     """What each policy closes of the gap between uniform progress and omniscient, by group."""
-    columns = [POLICIES[name].label for name in result.policies]
+    columns = [_heading(name) for name in result.policies]
     rows = [
         [each.name, *(_share(each.policies[name].gap_closed) for name in result.policies)]
         for each in result.groups

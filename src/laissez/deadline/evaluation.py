@@ -10,7 +10,8 @@ for all policies. A run is then late if it ends after the relaxed guarantee: the
 work that nobody knew of, plus twice what a changeover can take longer than it should.
 
 Processes are handed tasks: a case with some of its starts. They send back integers, one row per
-run, and only here do these become means.
+run, and only here do these become means. Ctrl-C reaches all processes of a terminal; only the first
+heeds it, and ends the others.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, contextmanager
 from fnmatch import fnmatch
 from functools import lru_cache
 from glob import escape
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import msgspec
@@ -34,13 +36,17 @@ from laissez.deadline.job import Job, Kind, Offer
 from laissez.deadline.registry import POLICIES, Brief
 from laissez.deadline.study import BASELINE, BadStudy, Result, Setting, Study
 from laissez.deadline.tallying import Case, Records, result_of
-from laissez.deadline.traces import Trace, load_all
+from laissez.deadline.traces import BadTrace, Trace, load
 from laissez.deadline.world import Future, Outcome, Truth, Zone, run
 
 SPOT_MICROS_PER_HOUR = 1_000_000
 STARTS_PER_TASK = 25
 
 Progress = Callable[[int, int], None]
+
+
+class NeedsTraces(BadStudy):
+    """A study for which no sample traces can be made up."""
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -53,45 +59,97 @@ class Task(msgspec.Struct, frozen=True):
     starts: tuple[int, ...]
 
 
-def load_traces(study: Study, folder: Path | None) -> tuple[Study, list[Trace]]:
-    """The traces that a study asks for, or without a folder, sample traces and the study on them.
+def load_traces(
+    study: Study, folder: Path | None, *, beside: Path | None = None
+) -> tuple[Study, list[Trace]]:
+    """The traces that a study asks for, and the study on them.
 
-    The folder is the one with `availability` and `preemption`. Sample traces have no halves:
-    nothing was developed on them.
+    What it asks for lies in the folder, the one with `availability` and `preemption`; or where
+    there is none, `beside` the study. If nothing lies there either, sample traces take its place.
     """
-    if folder is not None:
-        patterns = {pattern for setting in study.settings for pattern in setting.traces}
-        found = {pattern: load_all(folder, pattern) for pattern in patterns}
-        # From here on a setting names its traces: a folder may be laid out in another way.
-        named = tuple(
-            msgspec.structs.replace(
-                setting,
-                traces=tuple(
-                    sorted(
-                        {
-                            escape(_address(each))
-                            for pattern in setting.traces
-                            for each in found[pattern]
-                        }
-                    )
-                ),
-            )
-            for setting in study.settings
-        )
-        traces = {trace for each in found.values() for trace in each}
-        return msgspec.structs.replace(study, settings=named), sorted(traces, key=_address)
-    settings = tuple(msgspec.structs.replace(each, traces=("*",)) for each in study.settings)
-    nodes = max(setting.nodes for setting in settings)
-    # A sample zone has room for the whole gang or for nobody.
-    samples = [
+    if folder is None and beside is not None and _asks_for_some(study, beside):
+        folder = beside
+    if folder is None:
+        return _on_samples(study)
+    patterns = dict.fromkeys(pattern for setting in study.settings for pattern in setting.traces)
+    found = {pattern: _load(folder, pattern) for pattern in patterns}
+    # From here on a setting names its traces: a folder may be laid out in another way.
+    named = tuple(
         msgspec.structs.replace(
-            trace, nodes=nodes, counts=tuple(count * nodes for count in trace.counts)
+            setting,
+            traces=tuple(
+                sorted(
+                    {
+                        escape(_address(each))
+                        for pattern in setting.traces
+                        for each in found[pattern]
+                    }
+                )
+            ),
         )
-        for trace in sample_traces()
-    ]
-    group_by = None if study.group_by == "halves" else study.group_by
-    made = msgspec.structs.replace(study, settings=settings, data="sample", group_by=group_by)
-    return made, samples
+        for setting in study.settings
+    )
+    traces = {trace for each in found.values() for trace in each}
+    return msgspec.structs.replace(study, settings=named), sorted(traces, key=_address)
+
+
+def on_traces(study: Study, traces: Sequence[Trace]) -> Study:
+    """The jobs of a study on other traces, all of them in all settings.
+
+    What was published is not about these; nor do they have halves, as nothing was developed on
+    some of them.
+    """
+    nodes = max(setting.nodes for setting in study.settings)
+    for trace in traces:
+        if nodes > max(trace.nodes, *trace.counts):
+            raise NeedsTraces(
+                f"the study {study.name} runs {nodes} nodes at once, and {trace.name} tells of "
+                "fewer; give traces of so many with --data or --trace"
+            )
+    settings = tuple(
+        msgspec.structs.replace(each, traces=("*",), published=None) for each in study.settings
+    )
+    return msgspec.structs.replace(
+        study,
+        settings=tuple(dict.fromkeys(settings)),
+        group_by=None if study.group_by == "halves" else study.group_by,
+    )
+
+
+def _on_samples(study: Study) -> tuple[Study, list[Trace]]:
+    if any(setting.nodes > 1 for setting in study.settings):
+        raise NeedsTraces(
+            f"the study {study.name} runs several nodes at once, of which sample traces tell "
+            "nothing; give real ones with --data or --trace"
+        )
+    samples = sample_traces()
+    return msgspec.structs.replace(on_traces(study, samples), data="sample"), samples
+
+
+def _asks_for_some(study: Study, folder: Path) -> bool:
+    """Whether anything lies where the study says; what it says in full has to."""
+    patterns = {pattern for setting in study.settings for pattern in setting.traces}
+    return any(Path(each).is_absolute() or _paths(folder, each) for each in patterns)
+
+
+def _load(folder: Path, pattern: str) -> list[Trace]:
+    found = _paths(folder, pattern)
+    if not found:
+        where = "" if Path(pattern).is_absolute() else f" in {folder}"
+        raise BadTrace(f"no trace fits {pattern!r}{where}; check --data, and 'traces' in the study")
+    return [load(path) for path in found]
+
+
+def _paths(folder: Path, pattern: str) -> list[Path]:
+    path = Path(pattern)
+    if path.is_absolute():
+        folder, path = Path(path.anchor), path.relative_to(path.anchor)
+    try:
+        return sorted(found for found in folder.glob(str(path)) if found.is_file())
+    except (ValueError, IndexError):
+        raise BadStudy(
+            f"{pattern!r} is no pattern for the paths of traces; write one such as '*/*.json'"
+        ) from None
 
 
 def evaluate(
@@ -112,11 +170,12 @@ def evaluate(
     done: list[Records] = []
     total = sum(len(task.starts) * len(task.policies) for task in tasks)
     runs = 0
-    for task, records in zip(tasks, _run_all(tasks, traces, processes), strict=True):
-        done.append(records)
-        runs += len(task.starts) * len(task.policies)
-        if progress is not None:
-            progress(runs, total)
+    with closing(_run_all(tasks, traces, processes)) as all_records:
+        for task, records in zip(tasks, all_records, strict=True):
+            done.append(records)
+            runs += len(task.starts) * len(task.policies)
+            if progress is not None:
+                progress(runs, total)
     return result_of(study, traces, cases, _by_case(tasks, done, cases), notes)
 
 
@@ -148,6 +207,11 @@ def _cases(study: Study, traces: Sequence[Trace]) -> tuple[list[Case], list[str]
                 for name in study.policies
                 if len(members) == 1 or not POLICIES[name].sees_future
             )
+            if not policies:
+                notes.append(
+                    f"no policy of the study knows all zones of {trace.name}; it was left out"
+                )
+                continue
             stream = f"{study.seed}/{trace.name}/{setting.deadline_us}/{setting.days}"
             starts = random.Random(stream).sample(range(room), min(room, study.starts))
             cases.append(Case(at, setting, members, policies, stream, tuple(starts)))
@@ -220,22 +284,42 @@ def _by_case(
 
 def _run_all(
     tasks: Sequence[Task], traces: Sequence[Trace], processes: int | None
-) -> Iterator[Records]:
+) -> Generator[Records, None, None]:
     """The records of each task, in the order of the tasks."""
     wanted = min(processes or os.cpu_count() or 1, len(tasks))
     if wanted == 1:
         laboratory = _Laboratory(traces)
         yield from map(laboratory.run, tasks)
         return
+    strangers = set(active_children())
     # A fresh interpreter: a fork would copy whatever threads the caller has, in mid-air.
     with ProcessPoolExecutor(
         wanted, mp_context=get_context("spawn"), initializer=_open, initargs=(tuple(traces),)
     ) as pool:
         try:
-            yield from pool.map(_run_here, tasks)
+            with _no_interruption():
+                futures = [pool.submit(_run_here, task) for task in tasks]
+            for future in futures:
+                yield future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Nobody waits for the rest. Cancelling it would take as long as what is under way,
+            # and a pool that breaks with cancelled tasks complains aloud.
+            for process in set(active_children()) - strangers:
+                process.terminate()
             raise
+
+
+@contextmanager
+def _no_interruption() -> Iterator[None]:
+    """Ctrl-C waits until the end of it; processes that are started within never hear of it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Laboratory:
@@ -265,8 +349,7 @@ _laboratory: _Laboratory | None = None
 
 
 def _open(traces: Sequence[Trace]) -> None:
-    # Ctrl-C reaches all processes of a terminal: this one ends at once and says nothing.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     global _laboratory  # noqa: PLW0603 - an initialiser has no other way to leave something
     _laboratory = _Laboratory(traces)
 

@@ -63,8 +63,10 @@ class Job(msgspec.Struct, frozen=True):
     notice_us: int = 0
 
     def __post_init__(self) -> None:
-        if self.work_us <= 0 or self.tick_us <= 0:
-            raise BadJob("the work and the time between two looks must be longer than nothing")
+        if self.work_us <= 0:
+            raise BadJob("the work must be longer than nothing")
+        if self.tick_us <= 0:
+            raise BadJob("the time between two looks must be longer than nothing")
         if self.changeover_us < 0 or self.notice_us < 0:
             raise BadJob("a changeover and a notice take some time or none, never less")
         if self.slack_us < self.changeover_us:

@@ -4,7 +4,9 @@ The job is tried many times, from random instants of what is known of spot capac
 its zones, all together, or for want of any some invented zones, each on its own. Every policy gets
 the same starts, so that they differ in skill and not in luck, and so does the same job with a later
 deadline: a start leaves room for the latest of them. What would leave too little choice of starts
-is not tried. The policy with the least mean cost is recommended; on-demand at once wins a draw.
+is not tried. The policy with the least mean cost is recommended; on-demand at once wins a draw, and
+after it Lindy, for what lies within `DRAW` of each other is luck. How many different starts there
+were, and how much the traces cover, is told: few of them make no forecast.
 
 Spot costs a fixed part of on-demand, or what it did in each trace: `at_trace_prices`.
 
@@ -37,6 +39,9 @@ STARTS_KEPT_MIN = 0.5
 """A later deadline must leave this part of the starts that there are without it."""
 INVENTED_DAYS = 27
 ON_DEMAND_ZONE = "on-demand"
+DRAW = 0.001
+"""Policies whose mean costs are this close, as shares of on-demand, do equally well."""
+DRAWN_FIRST = ("on_demand", "lindy")
 MICROS_PER_DOLLAR = 1_000_000
 
 Progress = Callable[[int, int], None]
@@ -58,6 +63,11 @@ class Terms(msgspec.Struct, frozen=True):
     has_trace_prices: bool = False
 
     def __post_init__(self) -> None:
+        if not (math.isfinite(self.price_ratio) and self.price_ratio > 0):
+            raise BadJob(
+                f"a price ratio of {self.price_ratio} makes no sense; say how many times as much "
+                "as spot on-demand costs: 3, for example"
+            )
         if self.on_demand_micros_per_hour is not None and self.on_demand_micros_per_hour <= 0:
             raise BadJob(
                 "on-demand costs more than nothing; say what an instance costs per hour, or leave "
@@ -124,13 +134,15 @@ class Try(msgspec.Struct, frozen=True):
 class Forecast(msgspec.Struct, frozen=True):
     """What is to be expected of a job; `typical` is a start of median cost, to be looked at.
 
-    It `is_guess` if the zones were invented.
+    It `is_guess` if the zones were invented. `different_starts` of all `starts` differ; the zones
+    leave `possible_starts` to draw from, and cover `covered_us`. What on-demand costs is None if
+    nobody said.
     """
 
     terms: Terms
     tick_us: int
     recommended: str
-    on_demand_cost_micros: int
+    on_demand_cost_micros: int | None
     policies: tuple[Expectation, ...]
     chances: dict[Ending, float]
     what_ifs: tuple[WhatIf, ...]
@@ -138,6 +150,9 @@ class Forecast(msgspec.Struct, frozen=True):
     zones: tuple[str, ...]
     is_guess: bool
     starts: int
+    different_starts: int
+    possible_starts: int
+    covered_us: int
     seed: int
 
     def of(self, policy: str) -> Expectation:
@@ -146,6 +161,16 @@ class Forecast(msgspec.Struct, frozen=True):
     @property
     def best(self) -> Expectation:
         return self.of(self.recommended)
+
+    @property
+    def equals(self) -> tuple[Expectation, ...]:
+        """The policies that do as well as the recommended one."""
+        least = min(each.cost for each in self.policies)
+        return tuple(
+            each
+            for each in self.policies
+            if each.cost - least <= DRAW and each.policy != self.recommended
+        )
 
 
 def plan(
@@ -169,7 +194,8 @@ def plan(
     dice = random.Random(seed)
     luck = [dice.random() for _ in range(starts)]
     what_if_jobs = _later(job, places) if candidates[1:] else []
-    drawn = tries([job, *what_if_jobs][-1], places, luck)
+    latest = [job, *what_if_jobs][-1]
+    drawn = tries(latest, places, luck)
     total = starts * (len(candidates) - 1 + len(what_if_jobs)) + 1
     done = 0
 
@@ -189,7 +215,7 @@ def plan(
     }
     on_demand_cost = by_policy["on_demand"][0].cost_micros
     expected = [_expectation(name, by_policy[name], on_demand_cost) for name in candidates]
-    recommended = min(expected, key=lambda each: each.cost).policy
+    recommended = _recommended(expected)
     best = by_policy[recommended]
     what_ifs = []
     if recommended != "on_demand":
@@ -201,7 +227,7 @@ def plan(
         terms,
         tick_us,
         recommended,
-        on_demand_cost,
+        None if terms.on_demand_micros_per_hour is None else on_demand_cost,
         tuple(expected),
         _chances(best, on_demand_cost),
         tuple(what_ifs),
@@ -209,17 +235,21 @@ def plan(
         tuple(zone.name for place in places for zone in place),
         not traces,
         starts,
+        len(set(drawn)),
+        sum(_room(latest, zones) for zones in places),
+        tick_us * min(len(zone) for place in places for zone in place),
         seed,
     )
 
 
 class Example(msgspec.Struct, frozen=True):
-    """One start, and what some policies did from there."""
+    """One start, what some policies did from there, and what on-demand alone would cost."""
 
     job: Job
     zones: list[Zone]
     start: int
     outcomes: dict[str, Outcome]
+    on_demand_cost_micros: int
 
 
 def typical_example(forecast: Forecast, traces: Sequence[Trace] = ()) -> Example:
@@ -234,7 +264,8 @@ def typical_example(forecast: Forecast, traces: Sequence[Trace] = ()) -> Example
         name: _run(terms, job, policy_for(terms, job, name), zones, start, keeps_steps=True)
         for name in names
     }
-    return Example(job, zones, start, outcomes)
+    alone = _run(terms, job, policy_for(terms, job, "on_demand"), zones, start)
+    return Example(job, zones, start, outcomes, alone.cost_micros)
 
 
 def at_trace_prices(terms: Terms, traces: Sequence[Trace]) -> Terms | None:
@@ -311,8 +342,15 @@ def _places(
 def _zones(terms: Terms, traces: Sequence[Trace], tick_us: int) -> list[Zone]:
     # Two traces of one zone are two kinds of instances, each with capacity of its own.
     is_plain = len({trace.zone for trace in traces}) == len(traces)
-    if len({trace.name for trace in traces}) < len(traces):
-        raise BadTrace("a trace is given twice; give each once")
+    names = [trace.name for trace in traces]
+    for at, trace in enumerate(traces):
+        if trace in traces[:at]:
+            raise BadTrace(f"{trace.name} is given twice; give each trace once")
+        if trace.name in names[:at]:
+            raise BadTrace(
+                f"two traces are called {trace.name}; give each a name of its own, or read them "
+                "with load_zones"
+            )
     zones = []
     for trace in traces:
         _check_length(terms.job(tick_us), trace)
@@ -337,11 +375,12 @@ def _invented(terms: Terms, tick_us: int, seed: int) -> list[Trace]:
 
 
 def _check_length(job: Job, trace: Trace) -> None:
-    short_us = job.tick_us * _ticks(job) - trace.duration_us
-    if short_us > 0:
+    needed_us = job.tick_us * _ticks(job)
+    if trace.duration_us < needed_us:
+        whole = "" if needed_us == job.deadline_us else f", in whole ticks of {hours(job.tick_us)}"
         raise BadTrace(
-            f"{trace.name} lasts {hours(trace.duration_us)}, {hours(short_us)} less than the "
-            "deadline needs; give a longer trace, or an earlier deadline"
+            f"{trace.name} covers {hours(trace.duration_us)}; the deadline needs "
+            f"{hours(needed_us)}{whole}: give a longer trace, or an earlier deadline"
         )
 
 
@@ -378,6 +417,13 @@ def _run(
 ) -> Outcome:
     on_demand = Offer(ON_DEMAND_ZONE, Kind.ON_DEMAND, terms.on_demand_rate)
     return run(job, policy, zones, on_demand, start=start, keeps_steps=keeps_steps)
+
+
+def _recommended(expected: Sequence[Expectation]) -> str:
+    """The cheapest; of those that do equally well the simplest, or else Lindy."""
+    least = min(expected, key=lambda each: each.cost)
+    equal = {each.policy for each in expected if each.cost - least.cost <= DRAW}
+    return next((name for name in DRAWN_FIRST if name in equal), least.policy)
 
 
 def _expectation(name: str, outcomes: Sequence[Outcome], on_demand_cost: int) -> Expectation:

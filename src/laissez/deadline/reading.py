@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from importlib.resources import files
 from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import yaml
@@ -23,8 +24,10 @@ import yaml
 from laissez.amounts import BadAmount, microseconds
 from laissez.deadline.registry import POLICIES, UnknownPolicy
 from laissez.deadline.study import (
+    Axis,
     BadStudy,
     Grouping,
+    Measure,
     Plot,
     Setting,
     Study,
@@ -47,13 +50,16 @@ _KINDS = {
     "str": "text",
 }
 _OTHER_WAY = {"fraction": "deadline", "deadline": "fraction"}
+_WORDS = {"x": Axis, "y": Measure, "group_by": Grouping, "zones": Zones}
+_UNITS = {"work": "h", "deadline": "h", "changeover": "m"}
+"""Of the fields that are durations, the unit that was probably meant."""
 
 
 class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The fields of a setting, as they are written."""
 
     label: str = ""
-    traces: list[str] = []
+    traces: str | list[str] = []
     days: int | None = None
     work: str | list[str] = []
     fraction: float | list[float] = []
@@ -69,7 +75,7 @@ class _Fields(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 class _Document(_Fields):
     title: str
-    policies: list[str]
+    policies: str | list[str]
     starts: int = 300
     seed: int = 1
     plot: Plot = Plot()
@@ -109,10 +115,13 @@ def read_study(text: str, *, name: str, file_name: str) -> Study:
         raise BadStudy(f"{file_name}:{line}: this is not YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadStudy(f"{file_name}:1: this is not YAML: {str(error).splitlines()[0]}") from None
+    for key in _repeated_keys(root):
+        line = key.start_mark.line + 1
+        raise BadStudy(f"{file_name}:{line}: {key.value!r} is there twice; keep one of them")
     try:
         return _study(written, name)
     except msgspec.ValidationError as error:
-        wrong = _plainly(error)
+        wrong = _plainly(error, root)
     except _Wrong as found:
         wrong = found
     raise BadStudy(f"{file_name}:{_line(root, wrong.place)}: {wrong.sentence}")
@@ -121,11 +130,11 @@ def read_study(text: str, *, name: str, file_name: str) -> Study:
 def _study(written: object, name: str) -> Study:
     document = msgspec.convert(written, _Document)
     assert isinstance(written, dict)  # or it would not be a document
-    for at, policy in enumerate(document.policies):
-        if policy not in POLICIES:
-            raise _Wrong(f"$.policies[{at}]", str(UnknownPolicy(policy)))
+    policies = list(_each(document.policies, "$.policies"))
+    for policy, place in policies:
+        _need(policy in POLICIES, place, str(UnknownPolicy(policy)))
     _need(document.starts > 0, "$.starts", "there must be at least one start")
-    _need(bool(document.policies), "$.policies", "name at least one policy")
+    _need(bool(policies), "$.policies", "name at least one policy")
     common = {key: value for key, value in written.items() if key in _Fields.__struct_fields__}
     settings: list[Setting] = []
     for at, special in enumerate(written.get("settings") or [{}]):
@@ -143,7 +152,7 @@ def _study(written: object, name: str) -> Study:
         name,
         document.title,
         tuple(settings),
-        tuple(dict.fromkeys(document.policies)),
+        tuple(dict.fromkeys(policy for policy, _ in policies)),
         document.starts,
         document.seed,
         document.plot,
@@ -170,6 +179,7 @@ def _settings(fields: _Fields, places: Mapping[str, str], whole: str) -> Iterato
         found = _each(getattr(fields, name), places.get(name, whole))
         return [_checked(value, place, check) for value, place in found]
 
+    traces = tuple(values("traces", _pattern))
     ends = values("fraction", _fraction) if "fraction" in places else values("deadline", _span)
     for work_us, end, changeover_us, ratio, nodes, work_error, changeover_error in product(
         values("work", _span),
@@ -188,7 +198,7 @@ def _settings(fields: _Fields, places: Mapping[str, str], whole: str) -> Iterato
             "the deadline leaves no time for work and changeover; move it",
         )
         yield Setting(
-            traces=tuple(fields.traces),
+            traces=traces,
             work_us=work_us,
             fraction=end if is_fraction else work_us / ends_us,
             deadline_us=ends_us,
@@ -205,6 +215,12 @@ def _settings(fields: _Fields, places: Mapping[str, str], whole: str) -> Iterato
 
 
 # --- checks of single values: each returns the value as the study has it, or raises ValueError ----
+
+
+def _pattern(text: str) -> str:
+    if not text.strip():
+        raise ValueError("this names no traces; write a path such as '*/*.json'")
+    return text
 
 
 def _duration(text: str) -> int:
@@ -270,36 +286,84 @@ def _checked(value: Any, place: str, check: Callable[[Any], Any]) -> Any:
 
 def _line(root: yaml.Node | None, place: str) -> int:
     """The line of a place, or of the last part of the way there that exists."""
+    *_, (line, _) = _way(root, place)
+    return line
+
+
+def _way(root: yaml.Node | None, place: str) -> Iterator[tuple[int, yaml.Node | None]]:
+    """The line and the node of each part of the way to a place, as far as it exists."""
     node = root
-    line = 1 if node is None else node.start_mark.line + 1
+    yield 1 if node is None else node.start_mark.line + 1, node
     for key, index in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", place):
         if key and isinstance(node, yaml.MappingNode):
             found = next((pair for pair in node.value if pair[0].value == key), None)
             if found is None:
-                break
+                return
             line, node = found[0].start_mark.line + 1, found[1]
         elif index and isinstance(node, yaml.SequenceNode):
             node = node.value[int(index)]
             line = node.start_mark.line + 1
         else:
-            break
-    return line
+            return
+        yield line, node
 
 
-def _plainly(error: msgspec.ValidationError) -> _Wrong:
-    """What msgspec says, in the words of this format."""
+def _repeated_keys(root: yaml.Node | None) -> Iterator[yaml.Node]:
+    """Keys that stand twice in one place; YAML would take the last and say nothing."""
+    nodes = [root]
+    known: set[int] = set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in known:
+            continue
+        known.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes += reversed(node.value)
+        if isinstance(node, yaml.MappingNode):
+            nodes += [value for _, value in reversed(node.value)]
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    yield key
+                seen.add(str(key.value))
+
+
+# --- what msgspec says, in the words of this format ---------------------------------------------
+
+
+def _plainly(error: msgspec.ValidationError, root: yaml.Node | None) -> _Wrong:
     sentence, _, place = str(error).partition(" - at ")
     place = place.strip("`") or "$"
     field = re.search("field `(.*)`", sentence)
     if field and "missing" in sentence:
         return _Wrong(place, f"{field[1]!r} is missing; add it")
     if field:
-        return _Wrong(f"{place}.{field[1]}", f"there is no field {field[1]!r}; take it out")
+        return _Wrong(f"{place}.{field[1]}", _unknown_field(field[1], place))
+    last = re.sub(r"\[.*?\]", "", place).rpartition(".")[2]
     value = re.fullmatch("Invalid enum value (.*)", sentence)
-    if value:
-        return _Wrong(place, f"{value[1]} is none of the words that can stand here")
+    if value and last in _WORDS:
+        return _Wrong(place, f"{value[1]} is none of: {', '.join(get_args(_WORDS[last]))}")
     kinds = [_KINDS.get(kind, kind) for kind in re.findall(r"[a-z]+", sentence.partition("`")[2])]
     wanted = " or ".join(kind for kind in kinds[: kinds.index("got")]) if "got" in kinds else ""
+    if wanted and last in _UNITS and kinds[-1].endswith("number"):
+        *_, (_, node) = _way(root, place)
+        number = str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+        example = number if re.fullmatch(r"[0-9.]+", number) else "12"
+        return _Wrong(place, f"a duration needs a unit; write {example}{_UNITS[last]}")
     if wanted:
         return _Wrong(place, f"here must be {wanted}, not {kinds[-1]}")
     return _Wrong(place, f"this can't be read ({sentence})")
+
+
+def _unknown_field(name: str, place: str) -> str:
+    """What to do about a field that can't stand in a place."""
+    kind: type[msgspec.Struct] = _Document if place == "$" else _Fields
+    if place == "$.plot":
+        kind = Plot
+    fields = sorted(kind.__struct_fields__)
+    if name in _Document.__struct_fields__:
+        return f"{name!r} holds for the whole study; move it to the top of the document"
+    close = get_close_matches(name, fields, n=1)
+    if close:
+        return f"there is no field {name!r}; did you mean {close[0]!r}?"
+    return f"there is no field {name!r}; take it out, or take one of: {', '.join(fields)}"

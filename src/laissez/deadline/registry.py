@@ -49,7 +49,7 @@ POLICIES: dict[str, Known] = {
     "greedy": Known("Greedy", lambda brief: Greedy(brief.job)),
     "time_sliced": Known("Time-sliced", lambda brief: time_sliced(brief.job, SLICES)),
     "uniform_progress_plain": Known(
-        "Uniform progress (plain)", lambda brief: UniformProgress(brief.job, hysteresis=False)
+        "UP, plain", lambda brief: UniformProgress(brief.job, hysteresis=False)
     ),
     "uniform_progress": Known("Uniform progress", lambda brief: UniformProgress(brief.job)),
     "lindy": Known(
@@ -57,15 +57,15 @@ POLICIES: dict[str, Known] = {
         lambda brief: Lindy(brief.job, brief.spot_micros_per_hour, brief.on_demand_micros_per_hour),
     ),
     "shifted_greedy": Known(
-        "Randomised shifted greedy",
+        "Shifted greedy",
         lambda brief: randomised_shifted_greedy(brief.job, SLICES, brief.seed),
     ),
     "modified_shifted_greedy": Known(
-        "Modified randomised shifted greedy",
+        "Shifted greedy, modified",
         lambda brief: modified_randomised_shifted_greedy(brief.job, SLICES, brief.seed),
     ),
     "uniform_progress_oracle": Known(
-        "Uniform progress, next lifetime known",
+        "UP, lifetime known",
         lambda brief: UniformProgressOracle(brief.job, _future(brief)),
         sees_future=True,
     ),

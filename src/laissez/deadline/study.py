@@ -129,6 +129,8 @@ class PartResult(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True):
     """`policies` is over all runs; `cells` has each setting on each trace by itself.
 
+    Wherever runs stand together, there are only the policies that took part in all of them.
+
     `held_out` has the names of the traces that ran and belong to that half of all.
     """
 

@@ -88,12 +88,15 @@ def result_of(
 
 
 def tallies(study: Study, parts: Iterable[Runs]) -> Tallies:
-    """The means over some runs, with what compares policies where all ran the same."""
+    """The means over some runs, of the policies that took part in all of them.
+
+    A mean over other, maybe easier runs can't stand beside them.
+    """
     parts = list(parts)
     found: Tallies = {}
     for name in study.policies:
         rows = [part[name] for part in parts if name in part]
-        if rows and sum(map(len, rows)):
+        if len(rows) == len(parts) and any(len(each) for each in rows):
             found[name] = _tally(np.concatenate(rows))
     return {name: _compared(tally, found) for name, tally in found.items()}
 

@@ -13,6 +13,7 @@ Dollars and seconds are read as decimals and become integers here, once.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -94,7 +95,11 @@ class Trace(msgspec.Struct, frozen=True):
         """For each tick, whether so many nodes could be had together."""
         most = max(self.nodes, *self.counts)
         if not 1 <= nodes <= most:
-            raise BadTrace(f"{self.name} tells of 1 to {most} nodes; it can't tell of {nodes}")
+            known = "1 node" if most == 1 else f"1 to {most} nodes"
+            raise BadTrace(
+                f"{self.name} tells of {known}; it can't tell of {nodes}: ask for fewer, or give "
+                "a trace that was recorded with as many"
+            )
         return [count >= nodes for count in self.counts]
 
     def as_zone(self, micros_per_hour: int, nodes: int = 1) -> Zone:
@@ -129,6 +134,46 @@ def load(path: Path) -> Trace:
         return _trace(path.absolute(), _read(path))
     except BadTrace as error:
         raise BadTrace(f"{path}: {error}") from None
+
+
+def load_zones(paths: Sequence[Path]) -> list[Trace]:
+    """The traces of zones that one job may use, each called by its path as it is given.
+
+    Zones of one name are told apart by as much of their paths as it takes.
+    """
+    resolved = [path.resolve() for path in paths]
+    for at, path in enumerate(resolved):
+        first = resolved.index(path)
+        if first < at:
+            same = "" if paths[first] == paths[at] else f" (it is {paths[first]})"
+            raise BadTrace(f"{paths[at]}{same} is given twice; give each trace once")
+    traces = [load(path) for path in paths]
+    alike: dict[str, list[int]] = {}
+    for at, trace in enumerate(traces):
+        alike.setdefault(trace.zone, []).append(at)
+    zones = {
+        at: zone
+        for name, places in alike.items()
+        for at, zone in zip(
+            places,
+            _told_apart([resolved[at] for at in places]) if places[1:] else [name],
+            strict=True,
+        )
+    }
+    return [
+        msgspec.structs.replace(trace, name=str(paths[at]), zone=zones[at])
+        for at, trace in enumerate(traces)
+    ]
+
+
+def _told_apart(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of different paths that differ, without the suffix if it isn't needed."""
+    for depth in range(1, max(len(path.parts) for path in paths) + 1):
+        for shown in ([path.with_suffix("") for path in paths], paths):
+            ends = ["/".join(path.parts[-depth:]) for path in shown]
+            if len(set(ends)) == len(ends):
+                return ends
+    return [str(path) for path in paths]
 
 
 def load_all(folder: Path, pattern: str = "availability/1-node/*/*.json") -> list[Trace]:

@@ -221,7 +221,7 @@ def _draw_groups(
                 for colour, line in (("white", 2.4), (INK, 1.0)):
                     axes.plot([x, x], [bar.low, bar.high], color=colour, linewidth=line)
             axes.annotate(
-                f"{bar.height:.0f}",
+                f"{bar.height:z.0f}",
                 (x, 0),
                 xytext=(0, -4),
                 xycoords=("data", "axes fraction"),
@@ -237,9 +237,14 @@ def _draw_groups(
             )
     axes.axhline(0, color=INK, linewidth=0.8)
     axes.spines["bottom"].set_visible(False)
-    axes.set_xticks(range(len(groups)), [fill(entry.name, NAME_WIDTH) for entry in groups])
+    axes.set_xticks(range(len(groups)), [_folded(entry.name) for entry in groups])
     axes.tick_params(axis="x", length=0, pad=17)
     axes.grid(axis="y")
+
+
+def _folded(name: str) -> str:
+    """A line for each part of it, or more where one is long."""
+    return "\n".join(fill(part, NAME_WIDTH) for part in name.replace(", ", ",\n").split("\n"))
 
 
 def _single_zone_best(result: Result) -> float | None:
@@ -267,5 +272,6 @@ def _mark_keys(result: Result, groups: Sequence[Entry]) -> list[Artist]:
             name = "Omniscient, mean of single zones"
             keys.append(Line2D([], [], color=INK, linestyle=":", linewidth=1.2, label=name))
     if any(entry.published is not None for entry in groups):
-        keys.append(Line2D([], [], color=WARNING, linestyle="--", label="published saving"))
+        name = "published saving of uniform progress"
+        keys.append(Line2D([], [], color=WARNING, linestyle="--", label=name))
     return keys

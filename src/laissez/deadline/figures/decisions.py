@@ -83,8 +83,15 @@ def draw_decisions(
     zones: Sequence[Zone],
     start: int,
     path: Path,
+    *,
+    shows_dollars: bool = True,
+    on_demand_micros_per_hour: int | None = None,
 ) -> None:
-    """What each policy did with a job that was released at the tick `start` of the zones."""
+    """What each policy did with a job that was released at the tick `start` of the zones.
+
+    Where prices are made up, what a run cost is better not shown in dollars, but as a share of
+    what on-demand alone costs: at this rate, or if not said, at that which a run paid.
+    """
     runs = {
         policy: stretches(outcome_steps_by_policy[policy])
         for policy in in_order(set(outcome_steps_by_policy))
@@ -103,7 +110,9 @@ def draw_decisions(
             3, 1, sharex=True, height_ratios=[*lanes_inches, WORK_INCHES]
         )
         _draw_zones(above, zones, start, end_us)
-        _draw_runs(middle, runs, zones, end_us)
+        whole = None if shows_dollars else _on_demand_alone(job, runs, on_demand_micros_per_hour)
+        costs = [_cost(run, shows_dollars, whole) for run in runs.values()]
+        _draw_runs(middle, runs, zones, end_us, costs)
         _draw_work(below, job, runs)
         for axes in (above, middle, below):
             axes.axvline(_hours(job.deadline_us), color=WARNING, linewidth=1.4, zorder=4)
@@ -142,10 +151,14 @@ def _available_bars(zone: Zone, start: int, end_us: int) -> list[tuple[float, fl
 
 
 def _draw_runs(
-    axes: Axes, runs: Mapping[str, Sequence[Stretch]], zones: Sequence[Zone], end_us: int
+    axes: Axes,
+    runs: Mapping[str, Sequence[Stretch]],
+    zones: Sequence[Zone],
+    end_us: int,
+    costs: Sequence[str],
 ) -> None:
     numbers = {zone.name: str(row + 1) for row, zone in enumerate(zones)} if zones[1:] else {}
-    for row, (policy, run) in enumerate(runs.items()):
+    for row, run in enumerate(runs.values()):
         base = row - LANE_HEIGHT / 2
         for stretch in run:
             if stretch.running is None:
@@ -168,11 +181,11 @@ def _draw_runs(
                 axes.text(
                     from_h + for_h / 2, row, number, color="white", ha="center", va="center"
                 ).set_fontsize(8)
-        _draw_end(axes, policy, row, run)
+        _draw_end(axes, row, run, costs[row])
     _name_lanes(axes, [label(policy) for policy in runs])
     axes.set_title("Where the job ran")
     axes.annotate(
-        "on-demand + spot, cost",
+        f"with changeovers:\non-demand + spot{', cost' * any(costs)}",
         (1.01, 1),
         xytext=(0, 4),
         xycoords="axes fraction",
@@ -181,7 +194,7 @@ def _draw_runs(
     )
 
 
-def _draw_end(axes: Axes, policy: str, row: int, run: Sequence[Stretch]) -> None:
+def _draw_end(axes: Axes, row: int, run: Sequence[Stretch], cost: str) -> None:
     """Where the run ended, and beside the lane what it used and what that cost."""
     ended_h = _hours(run[-1].to_us)
     axes.plot([ended_h], [row], marker="o", color="white", markeredgecolor=INK, zorder=5)
@@ -194,7 +207,7 @@ def _draw_end(axes: Axes, policy: str, row: int, run: Sequence[Stretch]) -> None
         for kind in Kind
     }
     axes.annotate(
-        f"{used[Kind.ON_DEMAND]:.1f} h + {used[Kind.SPOT]:.1f} h, ${_dollars(run):,.2f}",
+        f"{used[Kind.ON_DEMAND]:.1f} h + {used[Kind.SPOT]:.1f} h{', ' * bool(cost)}{cost}",
         (1.01, row),
         xycoords=("axes fraction", "data"),
         va="center",
@@ -262,6 +275,30 @@ def _is_spot(offer: Offer) -> bool:
 
 def _hours(duration_us: int) -> float:
     return duration_us / US_PER_HOUR
+
+
+def _cost(run: Sequence[Stretch], shows_dollars: bool, on_demand_dollars: float | None) -> str:
+    """In dollars, or as a share of on-demand alone; nothing where that is not known."""
+    if shows_dollars:
+        return f"${_dollars(run):,.2f}"
+    return "" if on_demand_dollars is None else f"{_dollars(run) / on_demand_dollars:.0%}"
+
+
+def _on_demand_alone(
+    job: Job, runs: Mapping[str, Sequence[Stretch]], micros_per_hour: int | None
+) -> float | None:
+    """What on-demand alone would cost, if its rate is known."""
+    paid = (
+        stretch.running.micros_per_hour
+        for run in runs.values()
+        for stretch in run
+        if stretch.running is not None and stretch.running.kind is Kind.ON_DEMAND
+    )
+    rate = next(paid, None) if micros_per_hour is None else micros_per_hour
+    if rate is None:
+        return None
+    alone = Offer("", Kind.ON_DEMAND, rate)
+    return _dollars([Stretch(0, job.work_us + job.changeover_us, alone, False)])
 
 
 def _dollars(run: Sequence[Stretch]) -> float:

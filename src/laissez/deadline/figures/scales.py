@@ -75,7 +75,7 @@ def shown_policies(tallies: Iterable[Tallies], measure: Measure) -> list[str]:
 
 def footnote(result: Result) -> str:
     """What every picture of a study says about how it came to be."""
-    tallies = result.policies.values()
+    tallies = [tally for each in result.settings for tally in each.policies.values()]
     missed, runs = sum(tally.missed for tally in tallies), sum(tally.runs for tally in tallies)
     outcome = "no deadline missed" if missed == 0 else f"{missed:,} DEADLINES MISSED"
     study = result.study

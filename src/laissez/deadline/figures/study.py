@@ -17,7 +17,10 @@ def draw_study(
     """Draw a study's result; the availability of traces by name, if given, is in their titles."""
     plot = result.study.plot
     if not result.settings or not result.policies:
-        raise BadPicture(f"the study {result.study.name!r} has no results to draw; run it first")
+        raise BadPicture(
+            f"the study {result.study.name!r} has no policy that ran in all settings; there is "
+            "nothing to draw"
+        )
     if plot.y == "gap_closed":
         draw_gap(result, path)
     elif plot.x is not None:

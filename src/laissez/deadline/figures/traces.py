@@ -44,7 +44,8 @@ from laissez.deadline.traces import US_PER_DAY, Trace
 LANE_INCHES = 0.21
 LANE_HEIGHT = 0.72
 PANEL_INCHES = 2.9
-MATRICES_MAX = 3
+MATRICES_MAX = 6
+MATRICES_PER_ROW = 3
 SHORT_DAYS = 10
 """Up to so many days, windows are a quarter of a day long; beyond, a day."""
 BELIEVED_HOURS = 0.5
@@ -58,9 +59,11 @@ def draw_traces(traces: Sequence[Trace], path: Path, *, nodes: int = 1) -> None:
     """All that is known of some traces, with capacity there when so many nodes can be had."""
     if not traces:
         raise BadPicture("there is no trace to draw; give at least one")
-    together = _recorded_together(traces)[:MATRICES_MAX]
+    groups = _recorded_together(traces)
+    together = groups[:MATRICES_MAX]
     lanes_inches = LANE_INCHES * len(traces) + 0.5
-    matrix_inches = 0.24 * max(map(len, together), default=0) + 1.9 if together else 0.0
+    rows = -(-len(together) // MATRICES_PER_ROW)
+    matrix_inches = (0.24 * max(map(len, together), default=0) + 1.5) * rows + 0.5
     ratios = [lanes_inches, lanes_inches + 0.3, PANEL_INCHES, *([matrix_inches] * bool(together))]
     title = "Spot capacity: when, how much, how long" + ", and together" * bool(together)
     with sheet(path, height_inches=sum(ratios) + 1.0, title=title) as figure:
@@ -76,6 +79,14 @@ def draw_traces(traces: Sequence[Trace], path: Path, *, nodes: int = 1) -> None:
         parts[2].legend(handles=_length_keys(len(traces)), loc="outside lower center", ncols=5)
         if together:
             _draw_correlations(parts[3], together, nodes)
+            left_out = len(groups) - len(together)
+            part_of_all = f": the first {len(together)} of {len(groups)} recordings"
+            parts[3].suptitle(
+                f"Correlation of zones{part_of_all * bool(left_out)}",
+                x=0.01,
+                ha="left",
+                fontsize=9.5,
+            )
 
 
 def _recorded_together(traces: Sequence[Trace]) -> list[list[Trace]]:
@@ -205,27 +216,28 @@ def _length_keys(count: int) -> list[Artist]:
 
 
 def _draw_correlations(part: SubFigure, groups: Sequence[Sequence[Trace]], nodes: int) -> None:
-    panels = part.subplots(1, max(2, len(groups)), squeeze=False)[0]
+    columns = max(2, min(MATRICES_PER_ROW, len(groups)))
+    grid = part.subplots(-(-len(groups) // columns), columns, squeeze=False)
+    panels = list(grid.flat)
     for axes in panels[len(groups) :]:
         axes.set_axis_off()
-    panels = panels[: len(groups)]
-    for axes, group in zip(panels, groups, strict=True):
+    for axes, group in zip(panels, groups, strict=False):
         heat = _draw_correlation(axes, group, nodes)
-    part.colorbar(heat, ax=list(panels), label="correlation", fraction=0.03, pad=0.02)
+    part.colorbar(heat, ax=panels, label="correlation", fraction=0.02, pad=0.03, shrink=0.6)
 
 
 def _draw_correlation(axes: Axes, group: Sequence[Trace], nodes: int) -> AxesImage:
     cells = np.array(correlation(group, nodes=nodes))
     heat = axes.imshow(cells, cmap="PuOr", vmin=-1, vmax=1)
     short = [trace.name.rpartition("/")[2] for trace in group]
-    axes.set_xticks(range(len(group)), short, rotation=40, ha="right", fontsize=7)
-    axes.set_yticks(range(len(group)), short, fontsize=7)
+    axes.set_xticks(range(len(group)), short, rotation=90, fontsize=6.5)
+    axes.set_yticks(range(len(group)), short, fontsize=6.5)
     for row, line in enumerate(cells):
         for column, value in enumerate(line):
             text = "?" if np.isnan(value) else f"{value:.1f}".replace("-0.0", "0.0")
             colour = "white" if abs(value) > 0.65 else INK
             axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=6.5)
-    axes.set_title(f"Correlation of zones, {group[0].folder or 'these traces'}", fontsize=8.5)
+    axes.set_title(group[0].folder or "these traces", fontsize=8.5)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return heat
