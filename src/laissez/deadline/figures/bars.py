@@ -175,7 +175,7 @@ def draw_groups(result: Result, path: Path) -> None:
         keys: list[Artist] = [
             Patch(color=look(each).colour, label=label(each)) for each in policies
         ]
-        keys += _mark_keys(result, groups)
+        keys += _mark_keys(result, groups, has_quartiles=measure == "saving" and not is_extra)
         legend_below(figure, keys, footnote=footnote(result))
 
 
@@ -197,12 +197,10 @@ def _of_measure(result: Result) -> Reader:
 
 
 def _extra_cost(tally: Tally, beside: Tallies) -> Bar | None:
-    """Over the mean cost of the best; the quartiles are of this policy's runs alone."""
+    """Over the mean cost of the best. No quartiles: those of a policy's own runs, laid against
+    that mean, would look as if it had beaten the best."""
     best = beside[BOUND].cost
-    if best <= 0:
-        return None
-    costs = (tally.cost, 1 - tally.saving_p75, 1 - tally.saving_p25)
-    return Bar(*(100 * (cost / best - 1) for cost in costs))
+    return Bar(100 * (tally.cost / best - 1)) if best > 0 else None
 
 
 def _draw_groups(
@@ -264,13 +262,13 @@ def _draw_bound(axes: Axes, result: Result) -> None:
         axes.axhline(best, color=INK, linestyle=":", linewidth=1.2)
 
 
-def _mark_keys(result: Result, groups: Sequence[Entry]) -> list[Artist]:
+def _mark_keys(result: Result, groups: Sequence[Entry], *, has_quartiles: bool) -> list[Artist]:
     keys: list[Artist] = []
-    if result.study.plot.y == "saving":
+    if has_quartiles:
         keys.append(Line2D([], [], color=INK, linewidth=0.9, label="middle half of the runs"))
-        if _single_zone_best(result) is not None:
-            name = "Omniscient, mean of single zones"
-            keys.append(Line2D([], [], color=INK, linestyle=":", linewidth=1.2, label=name))
+    if result.study.plot.y == "saving" and _single_zone_best(result) is not None:
+        name = "Omniscient, mean of single zones"
+        keys.append(Line2D([], [], color=INK, linestyle=":", linewidth=1.2, label=name))
     if any(entry.published is not None for entry in groups):
         name = "published saving of uniform progress"
         keys.append(Line2D([], [], color=WARNING, linestyle="--", label=name))
