@@ -44,7 +44,7 @@ ROOMS = {
     "demo": room("", "model", "market", third_party=("rich",)),
     "amounts": room("model"),
     "topology": room("model", "amounts", third_party=("msgspec", "yaml")),
-    "deadline": room("amounts", third_party=("matplotlib", "msgspec", "numpy", "yaml")),
+    "deadline": room("model", "amounts", third_party=("matplotlib", "msgspec", "numpy", "yaml")),
     "exchange": room("model", "market", third_party=("msgspec",)),
     "service": room(
         "",

@@ -18,10 +18,10 @@ from laissez.model.message import Message
 
 try:
     from laissez.cli.evaluating import (
-        DATA,
         PICTURE,
         TRACE,
         check_picture,
+        data_option,
         evaluate,
         figures,
         spot_folder,
@@ -64,11 +64,7 @@ deadline.add_command(evaluate)
 
 
 @deadline.command("traces")
-@click.option(
-    "--data",
-    type=DATA,
-    help="The folder in which 'spot' lies, with the traces; without it, sample traces are made up.",
-)
+@data_option
 @click.option(
     "--trace",
     "paths",

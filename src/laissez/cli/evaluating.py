@@ -48,9 +48,14 @@ KIND_FOLDERS = ("availability", "preemption")
 STUDY_SUFFIXES = (".yaml", ".yml")
 PUBLISHED = "published,\nuniform\nprogress"
 PRICE_RATIO_MAX = 1_000_000
-DATA = click.Path(path_type=Path, exists=True, file_okay=False)
 TRACE = click.Path(path_type=Path, exists=True, dir_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
+
+data_option = click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The folder in which 'spot' lies, with the traces; without it, sample traces are made up.",
+)
 
 
 class Evaluated(Message, frozen=True):
@@ -85,11 +90,7 @@ class Source(msgspec.Struct, frozen=True):
 
 @click.command(epilog=f"Studies that come with laissez: {', '.join(built_in())}.")
 @click.argument("study", required=False)
-@click.option(
-    "--data",
-    type=DATA,
-    help="The folder in which 'spot' lies, with the traces; without it, sample traces are made up.",
-)
+@data_option
 @click.option(
     "--trace",
     "paths",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -52,9 +51,9 @@ NEARLY = 0.01
 
 
 def report(
-    forecast: Forecast, traces: Sequence[Trace], example: Example, plot: Path | None
+    forecast: Forecast, traces: Sequence[Trace], example: Example, *, has_picture: bool
 ) -> Iterator[RenderableType]:
-    """All that is said, piece by piece."""
+    """All that is said, piece by piece, with a run drawn with letters if it `has_picture`."""
     yield "\n".join(_recommendation(forecast, traces, example))
     if forecast.terms.price_ratio > 1:
         yield "\n".join((*_grounds(forecast, traces), *_doubts(forecast)))
@@ -66,10 +65,7 @@ def report(
     if forecast.what_ifs:
         yield ""
         yield _what_ifs(forecast)
-    if plot is not None:
-        yield ""
-        yield f"A typical run is drawn in {plot}."
-    elif forecast.terms.price_ratio > 1:
+    if has_picture and forecast.terms.price_ratio > 1:
         yield ""
         yield picture(example, min(shutil.get_terminal_size().columns, WIDTH_MAX))
     if forecast.recommended != "on_demand":

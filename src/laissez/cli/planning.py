@@ -12,47 +12,22 @@ from pathlib import Path
 import click
 import msgspec
 
-from laissez.cli.evaluating import PICTURE, check_picture, figures
+from laissez.cli.evaluating import PICTURE, TRACE, check_picture, figures
 from laissez.cli.forecasting import TICK_US_MIN, report
 from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.cli.parameters import FiniteRange, dollars, duration
 from laissez.deadline.job import BadJob
 from laissez.deadline.plan import (
-    Ending,
     Example,
-    Expectation,
     Forecast,
     Terms,
-    Try,
-    WhatIf,
     at_trace_prices,
     typical_example,
 )
 from laissez.deadline.plan import plan as forecast_of
 from laissez.deadline.traces import BadTrace, Trace, load_zones
-from laissez.model.message import Message
 
 USUAL_PRICE_RATIO = 3.0
-
-
-class Planned(Message, frozen=True):
-    """What is to be expected of a job: the fields of a forecast."""
-
-    terms: Terms
-    tick_us: int
-    recommended: str
-    on_demand_cost_micros: int | None
-    policies: tuple[Expectation, ...]
-    chances: dict[Ending, float]
-    what_ifs: tuple[WhatIf, ...]
-    typical: Try
-    zones: tuple[str, ...]
-    is_guess: bool
-    starts: int
-    different_starts: int
-    possible_starts: int
-    covered_us: int
-    seed: int
 
 
 @click.command()
@@ -72,7 +47,7 @@ class Planned(Message, frozen=True):
 @click.option(
     "--trace",
     "paths",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=TRACE,
     multiple=True,
     help="What is known of a zone's spot capacity; several are zones that the job may use.",
 )
@@ -143,14 +118,15 @@ def plan(
         example = typical_example(forecast, traces)
     except (BadJob, BadTrace) as error:
         raise click.ClickException(str(error)) from None
+    if as_json:
+        say_json(forecast)
+    else:
+        for shown in report(forecast, traces, example, has_picture=plot is None):
+            say(shown)
     if plot is not None:
         _draw(forecast, example, plot)
-    if as_json:
-        fields = {name: getattr(forecast, name) for name in Planned.__struct_fields__}
-        say_json(Planned(**fields))
-        return
-    for shown in report(forecast, traces, example, plot):
-        say(shown)
+        if not as_json:
+            say(f"\nA typical run is drawn in {plot}.")
 
 
 def _priced(terms: Terms, traces: Sequence[Trace], price_ratio: float | None) -> Terms:

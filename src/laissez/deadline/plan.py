@@ -31,6 +31,7 @@ from laissez.deadline.policy import Policy
 from laissez.deadline.registry import POLICIES, Brief, make
 from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace
 from laissez.deadline.world import Outcome, Zone, run
+from laissez.model.message import Message
 
 CANDIDATES = ("on_demand", "greedy", "time_sliced", "uniform_progress", "lindy")
 """Without a future to look into, and without a coin: what can be recommended."""
@@ -131,7 +132,7 @@ class Try(msgspec.Struct, frozen=True):
     start: int
 
 
-class Forecast(msgspec.Struct, frozen=True):
+class Forecast(Message, frozen=True):
     """What is to be expected of a job; `typical` is a start of median cost, to be looked at.
 
     It `is_guess` if the zones were invented. `different_starts` of all `starts` differ; the zones
