@@ -572,6 +572,11 @@ class Trading(RuleBasedStateMachine):
                 for path, of_one in segments.items()
             )
             assert bill == self.auditor.settled[tenant] + explained
+            if at > market.now:
+                for path, of_one in segments.items():
+                    holding = market.holding(path)
+                    assert holding is not None and holding.tenant == tenant
+                    assert (holding.rate, holding.cause) == of_one[-1][2:]
             total += bill
         assert market.revenue(at) == total
 

@@ -74,7 +74,7 @@ def test_a_tenant_is_told_its_own() -> None:
     """Orders under its own ids, holdings with rate and limit, the exact bill and why."""
     venue = venue_of_two()
     ask = desk(venue).answer
-    mine = Holding("h/a/0", 10, 7, 90, None, {"ip": "10.0.0.1"}, "ada")
+    mine = Holding("h/a/0", 10, 7, 90, None, {"ip": "10.0.0.1"}, "ada", "demand")
     segments: tuple[Segment, ...] = ((10, 20, 5, "floor"), (20, 30, 7, "demand"))
     for asker in (ADA, VIEWER_OF_ADA):
         assert ask(asker, AskOrders()) == OrderList(30, ())

@@ -25,7 +25,6 @@ from laissez.model import (
     AskTenants,
     Bill,
     FloorList,
-    Holding,
     HoldingList,
     OrderList,
     Question,
@@ -112,24 +111,11 @@ class Desk:
         return HoldingList(
             self.instant(),
             tuple(
-                self._holding(name, path)
+                holding
                 for name in tenants
                 for path in self._market.holdings(name)
+                if (holding := self._market.holding(path)) is not None
             ),
-        )
-
-    def _holding(self, tenant: str, path: str) -> Holding:
-        market = self._market
-        since, limit = market.since(path), market.limit(path)
-        assert since is not None and limit is not None
-        return Holding(
-            path,
-            since,
-            market.rate(path),
-            limit,
-            market.safe_until(path),
-            market.attributes(path),
-            tenant,
         )
 
     def _bill(self, asker: Principal, question: AskBill) -> Told:

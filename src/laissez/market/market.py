@@ -29,7 +29,7 @@ from laissez.market.operating import (
     withdraw,
 )
 from laissez.market.ordering import amend, cancel, expire, place
-from laissez.market.path import books_on_path, charged_rate, floor_at
+from laissez.market.path import books_on_path, charged_rate, floor_at, rate_cause
 from laissez.market.quotes import quote
 from laissez.market.state import State
 from laissez.market.timers import EXPIRY, FLOOR_STEP
@@ -48,8 +48,9 @@ from laissez.model.commands import (
     Withdraw,
 )
 from laissez.model.events import Event, GuardSet, Rejected
+from laissez.model.questions import Holding
 from laissez.model.refusals import Code, Unanswerable
-from laissez.model.values import MAX_TIME, OpenOrder, Quote, Segment
+from laissez.model.values import MAX_TIME, Cause, OpenOrder, Quote, Segment
 
 Events = tuple[Event, ...]
 
@@ -244,6 +245,26 @@ class Market:
         """Until when a guard keeps a holding from being lost to price; None if none does."""
         leaf = self._leaf(path)
         return leaf.hold.until if leaf.hold is not None and leaf.is_protected else None
+
+    def cause(self, path: str) -> Cause:
+        """Why a resource is charged what it is: by its floor, by demand, or capped by a hold."""
+        return rate_cause(self._leaf(path))
+
+    def holding(self, path: str) -> Holding | None:
+        """A held resource as its holder sees it, None when idle."""
+        leaf = self._leaf(path)
+        if leaf.owner is None:
+            return None
+        return Holding(
+            path,
+            leaf.since,
+            charged_rate(leaf),
+            leaf.limit,
+            self.safe_until(path),
+            dict(leaf.attributes),
+            leaf.owner,
+            rate_cause(leaf),
+        )
 
     def attributes(self, path: str, tenant: str | None = None) -> dict[str, str]:
         """What was said of a resource when it was added, for its holder or the operator (None)."""

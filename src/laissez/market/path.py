@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from laissez.market.book import Book, Order
 from laissez.market.nodes import Leaf, Scope
+from laissez.model.values import Cause
 
 
 def floor_at(node: Leaf | Scope) -> int:
@@ -46,6 +47,15 @@ def charged_rate(leaf: Leaf) -> int:
     rate = uncapped_rate(leaf)
     hold = leaf.hold
     return min(rate, hold.cap) if hold is not None and not hold.over else rate
+
+
+def rate_cause(leaf: Leaf) -> Cause:
+    """Why a leaf is charged what it is, as the last segment of its explanation says."""
+    rate = uncapped_rate(leaf)
+    hold = leaf.hold
+    if hold is not None and not hold.over and rate > hold.cap:
+        return "hold"
+    return "demand" if rate > floor_at(leaf) else "floor"
 
 
 def books_and_winner(leaf: Leaf) -> tuple[list[Book], Order | None]:

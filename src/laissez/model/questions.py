@@ -9,7 +9,7 @@ import msgspec
 
 from laissez.model.events import GuardSet
 from laissez.model.message import Message
-from laissez.model.values import OpenOrder, Segment
+from laissez.model.values import Cause, OpenOrder, Segment
 
 
 class AskQuote(Message, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +75,10 @@ class OrderList(Message, frozen=True):
 
 
 class Holding(Message, frozen=True):
-    """A held resource; until `safe_until` a guard keeps it from being lost to price."""
+    """A held resource; until `safe_until` a guard keeps it from being lost to price.
+
+    `cause` says why the rate is what it is: the floor, somebody's demand, or a hold that caps it.
+    """
 
     resource: str
     since: int
@@ -84,6 +87,7 @@ class Holding(Message, frozen=True):
     safe_until: int | None
     attributes: dict[str, str]
     tenant: str
+    cause: Cause = "floor"
 
 
 class HoldingList(Message, frozen=True):
