@@ -1,0 +1,46 @@
+"""A budget that is paced, and that is never overrun.
+
+Pacing: if what is held now would cost more until the end than is left, everything is worth less by
+that ratio, so that money runs out at the end and not before. Where there is no end there is no
+pace.
+
+The wall: until the adapter steps again it may be charged its limits, and the limits of the orders
+that fill meanwhile, but never more. So before each step ends, limits and orders are cut until they
+can be paid for twice the time to the next step: what matters most first, the rest gives way. A
+holding that a guard protects is charged up to the limit that it won with, whatever its limit is
+now; it is counted with that, and released if it can't be paid.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from laissez.adapters.view import MarketView
+from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
+
+STEPS_COVERED = 2
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """What may be spent, and until when it should last (None: as long as it lasts)."""
+
+    total_micros: int
+    ends_us: int | None = None
+
+    def left(self, view: MarketView) -> int:
+        """What is left, in the market's unit of charge."""
+        return self.total_micros * CHARGE_UNITS_PER_MICRO_DOLLAR - view.charge
+
+    def pace(self, view: MarketView) -> float:
+        """By how much all values shrink so that the budget lasts: from 0 to 1."""
+        left = self.left(view)
+        if left <= 0:
+            return 0.0
+        if self.ends_us is None:
+            return 1.0
+        projected = sum(holding.rate for holding in view.holdings) * (self.ends_us - view.at_us)
+        return 1.0 if projected <= left else left / projected
+
+    def affordable_rate(self, view: MarketView, period_us: int) -> int:
+        """The sum of limits, in micro-dollars per hour, that the wall allows."""
+        return max(0, self.left(view)) // (STEPS_COVERED * period_us)

@@ -1,0 +1,165 @@
+"""The adapter that every application with hooks can use.
+
+To keep, a staircase: the nodes held are ranked, cold and slow ones first, and each is priced as if
+those before it were gone. The first is worth what the application loses with one node, the last
+what it loses with its last one. If each were priced at the loss of one, a tenant whose nodes are
+many would lose all of them at once to a bid that only one of them deserved.
+
+To grow, the same staircase downwards: the first wish is worth what one more node adds, the second
+what a second one adds after it. Where a free node can be had for no more than it could be worth at
+full use, it is taken, also if it is not urgent: whoever waits for cheaper prices while nodes stand
+idle is late in the end. Such a node is kept at its floor until somebody else wants it.
+
+A wish goes to where a unit of utility costs least, of the scopes where something is free. If
+nothing is free anywhere it goes to every scope at once, one order each, and when one of them is
+filled the next step withdraws the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for, own_holdings
+from laissez.adapters.pricing import Pricing
+from laissez.adapters.view import Action, MarketView, kind_of
+from laissez.model import Holding, Quoted
+from laissez.workloads.application import Application, Worth
+
+WISHES_MAX = 16
+
+
+class EconAdapter(msgspec.Struct, frozen=True):
+    """Trades for an application, given what a unit of its utility is worth an hour."""
+
+    terms: Terms
+    micros_per_unit: float
+    pricing: Pricing = Pricing()
+    wishes_max: int = WISHES_MAX
+
+    def step(self, app: Application, view: MarketView, at_us: int) -> tuple[Action, ...]:
+        """What to do now."""
+        return actions_for(self.decide(app, view), self.terms, view)
+
+    def scopes_to_quote(self, app: Application, holdings: Sequence[Holding]) -> tuple[str, ...]:
+        """The scopes whose quotes the next step wants to know, with their trees."""
+        return self.terms.scopes_and_trees
+
+    def decide(self, app: Application, view: MarketView) -> Intent:
+        if app.is_done:
+            return Intent(why_release="the work is done")
+        budget = self.terms.budget
+        value = self.micros_per_unit * (1.0 if budget is None else budget.pace(view))
+        held = own_holdings(self.terms, view)
+        keep = self.keeps(app, held, value)
+        return Intent(keep, self.wishes(app, view, value), "it is redundant")
+
+    # Keeping ----------------------------------------------------------------------------------
+
+    def keeps(self, app: Application, held: Sequence[Holding], value: float) -> tuple[Keep, ...]:
+        """The staircase over what is held; the most valuable comes first in the answer."""
+        gone = [each.resource for each in held if app.is_redundant(each.resource)]
+        ranked = _cold_and_slow_first(app, [each for each in held if each.resource not in gone])
+        is_paper = self.pricing.variant == "paper"
+        keep: list[Keep] = []
+        for holding in ranked:
+            worth = app.worth_of_losing(holding.resource, gone)
+            limit = self.limit(app, holding, worth, value)
+            if limit >= 1:
+                keep.append(Keep(holding.resource, limit, _why_limit(app, holding, worth)))
+            if not is_paper:
+                gone.append(holding.resource)
+        return tuple(reversed(keep))
+
+    def limit(self, app: Application, holding: Holding, worth: Worth, value: float) -> int:
+        """How far to follow the rate of a node that is worth this much."""
+        path = holding.resource
+        restart_s = app.cold_start_s(kind_of(path))
+        redone_s = app.since_checkpoint_s(path)
+        limit = int(self.pricing.limit(value * worth.now, restart_s, redone_s, holding.rate))
+        nobody_else = holding.cause == "floor" and value * worth.full >= holding.rate
+        if nobody_else and self.pricing.variant != "paper":
+            return max(limit, holding.rate)
+        return limit
+
+    # Growing ----------------------------------------------------------------------------------
+
+    def wishes(self, app: Application, view: MarketView, value: float) -> tuple[Wish, ...]:
+        """One order for each node that is worth having, on each scope that may give it."""
+        wishes: list[Wish] = []
+        coming: list[str] = []
+        scopes = self.growing_scopes(app, view)
+        while len(wishes) < self.wishes_max:
+            offers = [
+                offer
+                for scope in scopes
+                if (offer := self._offer(app, view, scope, coming, value)) is not None
+            ]
+            if not offers:
+                break
+            free = [offer for offer in offers if offer.is_free]
+            best = min(free or offers, key=self.preference)
+            wishes += [best.wish] if free else [offer.wish for offer in offers]
+            coming.append(best.wish.scope)
+        return tuple(wishes[: self.wishes_max])
+
+    def preference(self, offer: Offer) -> float:
+        """The lower, the better: what a unit of utility costs."""
+        return offer.rate_per_unit
+
+    def growing_scopes(self, app: Application, view: MarketView) -> tuple[str, ...]:
+        """Where to look for another node."""
+        return tuple(scope for scope in self.terms.scopes if kind_of(scope) in app.kinds)
+
+    def _offer(
+        self, app: Application, view: MarketView, scope: str, coming: Sequence[str], value: float
+    ) -> Offer | None:
+        quote = quote_of(view, scope)
+        if quote is None or quote.rate is None:
+            return None  # there is nothing there that is not held by this tenant already
+        rate = quote.rate
+        worth = app.worth_of_gaining(scope, coming)
+        bid = int(self.pricing.bid(value * worth.now, app.cold_start_s(scope), rate))
+        if quote.idle and value * worth.full >= rate and self.pricing.variant != "paper":
+            bid = max(bid, rate)
+        if bid < 1:
+            return None
+        why = f"one more adds {worth.now:.3g} of utility, {worth.full:.3g} at full use"
+        return Offer(Wish(scope, bid, bid, why), worth, rate, quote.idle and rate <= bid)
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A wish that could be made, what it would bring, and whether it would be filled at once."""
+
+    wish: Wish
+    worth: Worth
+    rate: int
+    is_free: bool
+
+    @property
+    def rate_per_unit(self) -> float:
+        """What a unit of utility costs there."""
+        return self.rate / self.worth.full if self.worth.full > 0 else float("inf")
+
+
+def quote_of(view: MarketView, scope: str) -> Quoted | None:
+    """The quote of a scope, or of the nearest scope above it that is visible."""
+    while True:
+        quote = view.quotes.get(scope)
+        if quote is not None or "/" not in scope:
+            return quote
+        scope = scope.rpartition("/")[0]
+
+
+def _cold_and_slow_first(app: Application, held: Sequence[Holding]) -> list[Holding]:
+    def rank(holding: Holding) -> tuple[bool, float, str]:
+        is_warm = app.cold_start_s(holding.resource) <= 0
+        return is_warm, app.worth_of_losing(holding.resource).full, holding.resource
+
+    return sorted(held, key=rank)
+
+
+def _why_limit(app: Application, holding: Holding, worth: Worth) -> str:
+    redone_s = app.since_checkpoint_s(holding.resource)
+    return f"without it {worth.now:.3g} of utility is lost, and {redone_s:.0f} s of work"

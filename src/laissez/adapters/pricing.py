@@ -1,0 +1,61 @@
+"""What a node is worth an hour, as a bid to get it and as a limit to keep it.
+
+A node changes utility; utility is worth money; so the node has a value an hour. To move costs
+value too: while a node starts nothing runs on it, and what was done since the last checkpoint is
+done again. That loss is spread over a horizon, the time that a move should take to pay for itself.
+It makes a bid lower, because the loss comes with the node, and a limit higher, because it comes
+with the loss of the node:
+
+    bid   = value - switching cost
+    limit = (value + switching cost) * (1 + hysteresis)
+
+Right after a checkpoint there is little to do again, so that is when a holder's limit is lowest,
+and when it moves if it has to. The hysteresis keeps two tenants from exchanging places over a
+trifle.
+
+The variant `paper` follows the listing of the LaissezCloud paper (2026) to the letter: it takes
+the reconfiguration time times the current rate off the value both to grow and to shrink. A holder
+then sells below the value of what it holds. It is kept for comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Variant = Literal["laissez", "paper"]
+
+HORIZON_S = 100.0
+BATCH_HORIZON_S = 600.0
+HYSTERESIS = 0.25
+RESTART_MARGIN_S = 60.0
+
+
+class Pricing(msgspec.Struct, frozen=True):
+    """The rules by which value becomes price."""
+
+    variant: Variant = "laissez"
+    horizon_s: float = HORIZON_S
+    hysteresis: float = HYSTERESIS
+
+    def bid(self, value: float, cold_start_s: float, rate: float = 0.0) -> float:
+        """What to offer for a node of this value an hour; `rate` is what it costs now."""
+        share = cold_start_s / self._spread_s(cold_start_s)
+        if self.variant == "paper":
+            return value - rate * share
+        return value * (1 - share)
+
+    def limit(self, value: float, restart_s: float, redone_s: float, rate: float = 0.0) -> float:
+        """Up to what rate to keep a node.
+
+        `restart_s` is how long its successor takes to start, `redone_s` the work that would be
+        lost with the node now.
+        """
+        spread_s = self._spread_s(restart_s)
+        if self.variant == "paper":
+            return value - rate * restart_s / spread_s
+        return value * (1 + (restart_s + redone_s) / spread_s) * (1 + self.hysteresis)
+
+    def _spread_s(self, restart_s: float) -> float:
+        return max(self.horizon_s, restart_s + RESTART_MARGIN_S)

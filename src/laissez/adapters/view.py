@@ -1,0 +1,44 @@
+"""What an adapter sees, and what it may do.
+
+A view is one tenant's own: its holdings and orders, what it has been charged, and quotes of the
+scopes that it may see. Nothing in it tells of anybody else but through a price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from laissez.model import Holding, OpenOrder, Quoted, TenantInstruction
+
+
+class MarketView(msgspec.Struct, frozen=True):
+    """The market at an instant, as one tenant sees it.
+
+    `charge` is what the tenant owes since the adapter's budget began, in the market's unit.
+    `quotes` has the scopes that were asked for and are visible.
+    """
+
+    at_us: int
+    holdings: tuple[Holding, ...]
+    orders: tuple[OpenOrder, ...]
+    quotes: Mapping[str, Quoted]
+    charge: int = 0
+
+
+class Action(msgspec.Struct, frozen=True):
+    """One thing to do, and why, for the log."""
+
+    do: TenantInstruction
+    why: str
+
+
+def covers(scope: str, path: str) -> bool:
+    """The path is the scope itself, or lies under it."""
+    return path.startswith(scope) and (len(path) == len(scope) or path[len(scope)] == "/")
+
+
+def kind_of(path: str) -> str:
+    """The tree of a path, which is the kind of resource."""
+    return path.partition("/")[0]

@@ -1,0 +1,99 @@
+"""The interface of every application, and the questions ("hooks") that a contract asks it.
+
+An application is told what happens to it, in the order in which it happens: time passes, a node
+is gained or lost, something is measured. Between two such words it answers questions, and a
+question changes nothing: asked twice, it answers the same.
+
+A node is a resource of the market; its path says what it is (the tree, `h100`) and where
+(`h100/east/r1/h3/g0`). Utility is in a unit of the application's own, per unit of time: requests
+within their objective per second, hours of work per hour. What it is worth in money is not known
+here.
+
+A node gained at an instant works after its cold start. What is lost with a node is the work since
+the last checkpoint, and it has to be done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+US_PER_S = 1_000_000
+
+
+class Worth(NamedTuple):
+    """What a node changes, in units of utility.
+
+    `now` counts what is needed: work up to the pace that a deadline asks for, requests that come.
+    `full` counts all that the node could do, as if that were needed; never less than `now`.
+    """
+
+    now: float
+    full: float
+
+
+class Application(Protocol):
+    # What happens to it -----------------------------------------------------------------------
+
+    def advance(self, at_us: int) -> None:
+        """Let time pass until this instant, with the nodes that it has."""
+
+    def gain(self, resource: str, at_us: int) -> None:
+        """A node is its own from now on, and cold. One that it has already changes nothing."""
+
+    def lose(self, resource: str, at_us: int) -> None:
+        """A node is gone, whatever it was doing. One that it has not changes nothing."""
+
+    def measure(self, readings: Mapping[str, float], at_us: int) -> None:
+        """What was measured of the real application: its load, its progress."""
+
+    # The hooks --------------------------------------------------------------------------------
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The trees in which it can use a node, best first."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """What it has, in the order in which it was gained."""
+
+    @property
+    def is_done(self) -> bool:
+        """There is nothing left to do, now or later."""
+
+    def missing(self, kind: str) -> int:
+        """How many more nodes of this kind its autoscaler asks for, if all were of this kind."""
+
+    def utility_gap(self) -> float:
+        """How much utility is missing now, with the nodes that it has once all are warm."""
+
+    def worth_of_gaining(self, scope: str, coming: Sequence[str] = ()) -> Worth:
+        """What one more node somewhere under a scope adds, once it is warm.
+
+        `coming` are scopes under which a node each is expected before this one. Where a node may
+        come from anywhere, the least favourable place is assumed.
+        """
+
+    def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
+        """What is lost with a node of its own, if those in `gone` are lost already."""
+
+    def is_redundant(self, resource: str) -> bool:
+        """It does without this node, and without every other node of which it says so."""
+
+    def cold_start_s(self, place: str) -> float:
+        """How long a node there takes to start working: all of it for a scope or a node that is
+        not its own, what is left of it for one that is."""
+
+    def since_checkpoint_s(self, resource: str) -> float:
+        """How much work would have to be done again if this node were lost now."""
+
+    def till_checkpoint_s(self, resource: str) -> float | None:
+        """How long until nothing would have to be done again; None if there are no checkpoints."""
+
+    # Its memory -------------------------------------------------------------------------------
+
+    def state(self) -> bytes:
+        """All that it remembers, as JSON; a new one of the same make goes on from there."""
+
+    def resume(self, state: bytes) -> None:
+        """Go on from what another one of the same make remembered."""
