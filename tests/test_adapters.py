@@ -151,14 +151,14 @@ def test_orders_follow_the_wishes() -> None:
 
 
 def test_a_trifle_is_not_sent() -> None:
-    """Two percent more or less changes neither a limit nor an order; three do."""
-    intent = Intent((Keep("h100/g0", 5_100_000),), (Wish("h100", 4_080_000, 4_080_000),))
+    """Five percent more or less changes neither a limit nor an order; six do."""
+    intent = Intent((Keep("h100/g0", 5_250_000),), (Wish("h100", 4_200_000, 4_200_000),))
     orders = (order(0, price=4 * DOLLAR, limit=4 * DOLLAR, expires=50 * SECOND),)
     assert actions_for(intent, TERMS, seen(held("h100/g0"), orders=orders)) == ()
-    more = Intent((Keep("h100/g0", 5_150_000),), (Wish("h100", 4_120_000, 4_120_000),))
+    more = Intent((Keep("h100/g0", 5_300_000),), (Wish("h100", 4_240_000, 4_240_000),))
     assert done(*actions_for(more, TERMS, seen(held("h100/g0"), orders=orders))) == [
-        ChangeLimit("h100/g0", 5_150_000),
-        AmendOrder("crew.0", price=4_120_000, limit=4_120_000),
+        ChangeLimit("h100/g0", 5_300_000),
+        AmendOrder("crew.0", price=4_240_000, limit=4_240_000),
     ]
 
 

@@ -85,12 +85,14 @@ class EconAdapter(msgspec.Struct, frozen=True):
 
     # Growing ----------------------------------------------------------------------------------
 
-    def wishes(self, app: Application, view: MarketView, value: float) -> tuple[Wish, ...]:
+    def wishes(
+        self, app: Application, view: MarketView, value: float, nodes_max: int = WISHES_MAX
+    ) -> tuple[Wish, ...]:
         """One order for each node that is worth having, on each scope that may give it."""
         wishes: list[Wish] = []
         coming: list[str] = []
         scopes = self.growing_scopes(app, view)
-        while len(wishes) < self.wishes_max:
+        while len(coming) < nodes_max and len(wishes) < self.wishes_max:
             offers = [
                 offer
                 for scope in scopes

@@ -24,7 +24,7 @@ from laissez.model import AmendOrder, CancelOrder, ChangeLimit, Holding, OpenOrd
 from laissez.model import Release as ReleaseResource
 from laissez.model.values import MAX_RATE
 
-TRIFLE = 0.02
+TRIFLE = 0.05
 LEASE_STEPS = 10
 
 

@@ -1,0 +1,154 @@
+"""How near a deadline is: the deadline policies, looking at a market.
+
+The policies know spot and on-demand. Here a free node that costs less than the work on it is worth
+is spot capacity; so is a node that is held with no more than a patient limit. On-demand is the node
+that the budget can pay for, and a node that is held with a higher limit than a patient one: the
+limit itself says how a node is held, and nothing has to be remembered.
+
+Time is that of the reference, the slowest kind of node on which the job can be in time. On a faster
+one the work left shrinks faster than time passes, and slack grows. So whichever node can be had at
+the last moment, if it is the reference or better, it is in time.
+
+What may go wrong between two looks is in the safety margin: a node lost at the worst moment, the
+work since the last checkpoint, a cold start, twice over, and the time until the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from laissez.adapters.econ import EconAdapter, quote_of
+from laissez.adapters.view import MarketView, kind_of
+from laissez.deadline.job import BadJob, Job, Kind, Observation, Offer, hours
+from laissez.deadline.policy import Policy
+from laissez.model import Holding
+from laissez.workloads.application import US_PER_S, Application
+
+
+class DeadlineWork(Application, Protocol):
+    """What is asked of an application beyond the hooks."""
+
+    @property
+    def deadline_us(self) -> int: ...
+
+    def work_left_us(self, kind: str) -> int: ...
+
+    def cold_start_us(self, kind: str) -> int: ...
+
+    def pace_of(self, kind: str) -> float:
+        """The utility of one warm node of this kind, at full use."""
+
+
+class Hurry(Enum):
+    """How near the deadline is."""
+
+    NONE = 0
+    BEHIND = 1
+    """The policy would pay for on-demand now."""
+    LAST_CHANCE = 2
+    """The slack is down to the safety margin."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The job as the policies see it: on one node of the `reference` kind, from `released_us`."""
+
+    job: Job
+    reference: str
+    released_us: int
+
+
+def plan_for(
+    app: DeadlineWork, *, released_us: int, period_us: int, checkpoint_every_us: int
+) -> Plan:
+    """The job on the slowest kind of node that can be in time; made before the work begins."""
+    kinds = sorted(app.kinds, key=app.work_left_us, reverse=True)
+    fastest_us = app.work_left_us(kinds[-1])
+    for kind in kinds:
+        work_us = app.work_left_us(kind)
+        redone_us = -(-checkpoint_every_us * work_us // max(1, fastest_us))
+        changeover_us = max(map(app.cold_start_us, app.kinds)) + redone_us
+        try:
+            job = Job(work_us, app.deadline_us - released_us, changeover_us, period_us)
+        except BadJob:
+            continue
+        return Plan(job, kind, released_us)
+    raise BadJob(
+        f"the deadline is {hours(app.deadline_us - released_us)} away, and even on {kinds[-1]} the "
+        f"work takes {hours(fastest_us)}, a start and a checkpoint lost not counted; move the "
+        "deadline or make the work shorter"
+    )
+
+
+class DeadlineClock(msgspec.Struct, frozen=True):
+    """Says how much of a hurry a job is in, by a policy made for its plan."""
+
+    plan: Plan
+    policy: Policy
+    econ: EconAdapter
+
+    def hurry(self, app: DeadlineWork, view: MarketView, held: Sequence[Holding]) -> Hurry:
+        seen = self.observation(app, view, held)
+        if self.policy.slack_us(seen) < self.policy.net_us:
+            return Hurry.LAST_CHANCE
+        decided = self.policy.decide(seen)
+        is_urgent = decided is not None and decided.kind is Kind.ON_DEMAND
+        return Hurry.BEHIND if is_urgent else Hurry.NONE
+
+    def observation(
+        self, app: DeadlineWork, view: MarketView, held: Sequence[Holding]
+    ) -> Observation:
+        """What the policy sees."""
+        scopes = self.econ.terms.scopes
+        free = [offer for scope in scopes if (offer := self._free(app, view, scope)) is not None]
+        node = soonest_done(app, held)
+        return Observation(
+            view.at_us - self.plan.released_us,
+            app.work_left_us(self.plan.reference),
+            None if node is None else self._running(app, node),
+            0 if node is None else round(app.cold_start_s(node.resource) * US_PER_S),
+            Offer(self.plan.reference, Kind.ON_DEMAND, 0),
+            tuple(sorted(free, key=lambda offer: offer.micros_per_hour)),
+            (),
+        )
+
+    def _free(self, app: DeadlineWork, view: MarketView, scope: str) -> Offer | None:
+        quote, kind = quote_of(view, scope), kind_of(scope)
+        if quote is None or quote.rate is None or not quote.idle or kind not in app.kinds:
+            return None
+        return Offer(kind, Kind.SPOT, quote.rate) if quote.rate <= self._value(app, kind) else None
+
+    def _running(self, app: DeadlineWork, node: Holding) -> Offer:
+        path = node.resource
+        redone_s = app.since_checkpoint_s(path) + (app.till_checkpoint_s(path) or 0.0)
+        kind = kind_of(path)
+        patient_most = self.econ.pricing.limit(
+            self._value(app, kind), app.cold_start_s(kind), redone_s, node.rate
+        )
+        held_as = Kind.SPOT if node.limit <= patient_most else Kind.ON_DEMAND
+        return Offer(kind, held_as, node.rate)
+
+    def _value(self, app: DeadlineWork, kind: str) -> float:
+        """What an hour on this kind of node is worth, at full use."""
+        return self.econ.micros_per_unit * app.pace_of(kind)
+
+
+def time_needed_us(app: DeadlineWork, place: str) -> int:
+    """Until the work is done, on a node of its own or on one that it would have to get."""
+    cold_us = round(app.cold_start_s(place) * US_PER_S)
+    return cold_us + app.work_left_us(kind_of(place))
+
+
+def soonest_done(app: DeadlineWork, held: Sequence[Holding]) -> Holding | None:
+    """Of the nodes held, the one that would be done first."""
+    usable = [each for each in held if kind_of(each.resource) in app.kinds]
+    return min(usable, key=lambda each: time_needed_us(app, each.resource), default=None)
+
+
+def warm(app: DeadlineWork, held: Sequence[Holding]) -> list[Holding]:
+    """The warm node that would be done first, if there is one."""
+    best = soonest_done(app, [each for each in held if app.cold_start_s(each.resource) <= 0])
+    return [] if best is None else [best]

@@ -1,0 +1,36 @@
+"""The operator's side: what it knows of power, carbon, maintenance and load, turned into prices.
+
+A map (`policy`) turns telemetry and a view of the market into adjustments, fractions of a base
+price at any scope. A `Composition` adds up the maps, and says with the fewest instructions what the
+floors are to be. Ready-made are `power`, `maintenance`, `carbon` and `utilisation`; `base_prices`
+says where prices start, and `spec` is how all this is written down. This room may import the
+model, and for what people write `amounts` and `documents`. It never touches a market, a network or
+a clock: whoever runs it asks, steps and acts.
+"""
+
+from laissez.inframaps.base_prices import LIST_PRICE_SHARE, break_even, cost_from_list
+from laissez.inframaps.carbon import Carbon
+from laissez.inframaps.compose import BadComposition, Composition
+from laissez.inframaps.maintenance import Maintenance, Window
+from laissez.inframaps.policy import HardLever, InfraMap, Levels
+from laissez.inframaps.power import PowerHeadroom
+from laissez.inframaps.utilisation import Utilisation
+from laissez.inframaps.view import Action, OperatorView
+
+__all__ = [
+    "LIST_PRICE_SHARE",
+    "Action",
+    "BadComposition",
+    "Carbon",
+    "Composition",
+    "HardLever",
+    "InfraMap",
+    "Levels",
+    "Maintenance",
+    "OperatorView",
+    "PowerHeadroom",
+    "Utilisation",
+    "Window",
+    "break_even",
+    "cost_from_list",
+]

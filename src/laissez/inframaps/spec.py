@@ -1,0 +1,179 @@
+"""How a composition is written down, for a YAML document that `documents` reads.
+
+    base: {h100: 2.50}
+    cost: {h100: 1.20, h100/west: 1.40}
+    every: 10s
+    deadband: 1%
+    maps:
+      - map: power
+        rows: {h100/east/r1: row_1}
+        comfortable: 70%
+      - map: maintenance
+        lead: 1h
+        windows:
+          - {scope: h100/east/r2, opens: 2026-11-20T22:00Z, closes: 2026-11-21T02:00Z}
+      - map: carbon
+        weight: 0.5
+        scopes: {h100/west: grid_west}
+        reference: 300
+      - map: utilisation
+        children_of: [h100]
+        peak: 0.5
+
+A tree without a base price has the one at which its cost breaks even at `break_even_at`. The names
+beside scopes are those of telemetry.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from laissez.amounts import BadAmount
+from laissez.documents import BadField, DollarsPerHour, Duration, Share
+from laissez.inframaps.base_prices import break_even
+from laissez.inframaps.carbon import Carbon
+from laissez.inframaps.compose import (
+    DEADBAND,
+    PERIOD_US,
+    BadComposition,
+    Composition,
+    check,
+    tree_of,
+)
+from laissez.inframaps.instants import instant_us
+from laissez.inframaps.maintenance import US_PER_HOUR, Maintenance, Window
+from laissez.inframaps.policy import InfraMap
+from laissez.inframaps.power import PowerHeadroom
+from laissez.inframaps.utilisation import Utilisation
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+
+
+class _MapSpec(Struct, frozen=True, kw_only=True, tag_field="map"):
+    weight: NotNegative = 1.0
+
+
+class PowerSpec(_MapSpec, frozen=True, kw_only=True, tag="power"):
+    rows: dict[str, str]
+    comfortable: Share = 0.7
+    full: Share = 0.95
+    steepness: NotNegative = 0.25
+    peak: NotNegative = 3.0
+
+    def __post_init__(self) -> None:
+        if self.comfortable >= self.full:
+            raise BadField("comfortable", "comfortable is not below full; lower it, or raise full")
+
+    def scopes_named(self) -> Iterable[str]:
+        return self.rows
+
+    def build(self) -> PowerHeadroom:
+        return PowerHeadroom(self.rows, self.comfortable, self.full, self.steepness, self.peak)
+
+
+class WindowSpec(Struct, frozen=True, kw_only=True):
+    scope: str
+    opens: str
+    closes: str
+
+    def __post_init__(self) -> None:
+        for field, text in (("opens", self.opens), ("closes", self.closes)):
+            try:
+                instant_us(text)
+            except BadAmount as error:
+                raise BadField(field, f"{text!r} {error}") from None
+        if instant_us(self.closes) <= instant_us(self.opens):
+            raise BadField("closes", "the window closes before it opens; write a later instant")
+
+    def build(self) -> Window:
+        return Window(self.scope, instant_us(self.opens), instant_us(self.closes))
+
+
+class MaintenanceSpec(_MapSpec, frozen=True, kw_only=True, tag="maintenance"):
+    windows: tuple[WindowSpec, ...]
+    lead: Duration = US_PER_HOUR
+    peak: NotNegative = 9.0
+    steepness: NotNegative = 5.0
+
+    def scopes_named(self) -> Iterable[str]:
+        return [window.scope for window in self.windows]
+
+    def build(self) -> Maintenance:
+        windows = tuple(window.build() for window in self.windows)
+        return Maintenance(windows, self.lead, self.peak, self.steepness)
+
+
+class CarbonSpec(_MapSpec, frozen=True, kw_only=True, tag="carbon"):
+    """`reference` is in grams of CO2 per kWh."""
+
+    scopes: dict[str, str]
+    reference: Positive
+
+    def scopes_named(self) -> Iterable[str]:
+        return self.scopes
+
+    def build(self) -> Carbon:
+        return Carbon(self.scopes, self.reference)
+
+
+class UtilisationSpec(_MapSpec, frozen=True, kw_only=True, tag="utilisation"):
+    pools: tuple[str, ...] = ()
+    children_of: tuple[str, ...] = ()
+    peak: NotNegative = 1.0
+    steepness: NotNegative = 5.0
+
+    def scopes_named(self) -> Iterable[str]:
+        return (*self.pools, *self.children_of)
+
+    def build(self) -> Utilisation:
+        return Utilisation(self.pools, self.children_of, self.peak, self.steepness)
+
+
+class InfraMapSpec(Struct, frozen=True, kw_only=True):
+    base: dict[str, DollarsPerHour] = {}
+    cost: dict[str, DollarsPerHour] = {}
+    break_even_at: Share | None = None
+    every: Duration = PERIOD_US
+    deadband: Share = DEADBAND
+    maps: tuple[PowerSpec | MaintenanceSpec | CarbonSpec | UtilisationSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.every:
+            raise BadField("every", "there must be some time between two steps; write 10s")
+        if self.break_even_at == 0:
+            raise BadField("break_even_at", "nothing breaks even unsold; write a share such as 70%")
+        bases = self.base_prices()
+        if not bases:
+            raise BadField("base", "no tree has a base price; write one, such as base: {h100: 2.5}")
+        try:
+            check(bases, self.cost, self.deadband)
+        except BadComposition as error:
+            raise BadField(error.field, str(error)) from None
+        for scope in (scope for each in self.maps for scope in each.scopes_named()):
+            if tree_of(scope) not in bases:
+                raise BadField("maps", f"{scope}: {tree_of(scope)} has no base price; give it one")
+        if sum(isinstance(each, MaintenanceSpec) for each in self.maps) > 1:
+            raise BadField("maps", "there are two maintenance maps; put all windows into one")
+
+    def base_prices(self) -> dict[str, int]:
+        """As given, and for other trees where their cost breaks even."""
+        bases = dict(self.base)
+        if self.break_even_at:
+            for tree in self.cost:
+                if "/" not in tree:
+                    bases.setdefault(tree, break_even(self.cost[tree], self.break_even_at))
+        return bases
+
+
+def build(spec: InfraMapSpec) -> Composition:
+    """The composition that is written down."""
+    maps: list[tuple[float, InfraMap]] = [(each.weight, each.build()) for each in spec.maps]
+    return Composition(
+        spec.base_prices(),
+        spec.cost,
+        tuple(maps),
+        deadband=spec.deadband,
+        period_us=spec.every,
+    )

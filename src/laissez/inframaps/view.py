@@ -1,0 +1,38 @@
+"""What the operator sees of the market, and what it may do about it.
+
+A view is the answer to the operator's questions at one instant, and beside it the inventory: every
+resource that there should be, whether or not it is on the market now. Whoever runs a map keeps
+the inventory, from a cluster file or from what it has seen; so what a maintenance window took out
+can be put back after a restart too.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from laissez.model.events import GuardSet
+from laissez.model.instructions import OperatorInstruction
+from laissez.model.questions import Resource
+
+
+class OperatorView(Struct, frozen=True):
+    """The market at an instant. `floors` are those that stand, by the scope they are set at."""
+
+    at_us: int
+    resources: tuple[Resource, ...] = ()
+    floors: Mapping[str, int] = field(default_factory=dict)
+    guards: tuple[GuardSet, ...] = ()
+    inventory: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    cordons: tuple[str, ...] = ()
+
+
+class Action(Struct, frozen=True):
+    """One instruction to the market, and why it is given."""
+
+    do: OperatorInstruction
+    why: str
+
+
+def covers(scope: str, path: str) -> bool:
+    """A scope covers itself and whatever is below it."""
+    return path.startswith(scope) and (len(path) == len(scope) or path[len(scope)] == "/")
