@@ -17,6 +17,11 @@ from typing import NamedTuple
 
 import pytest
 
+from laissez.adapters.budget import Budget
+from laissez.adapters.deadline import deadline_adapter
+from laissez.adapters.intent import Terms
+from laissez.model import ChangeFloor, Filled, Lost, OfferResource
+from laissez.runners.simulated import Tenant, World
 from laissez.workloads.batch import BatchJob, Work
 
 S = 1_000_000
@@ -39,11 +44,11 @@ ARRIVES_US = {"A": 0, "B": 460 * S}
 """When B comes, A has worked for 400 s and saved 300 s of it."""
 
 
-def job_of(tenant: str) -> BatchJob:
+def job_of(tenant: str, deadline_us: int = HOUR) -> BatchJob:
     """With an hour from its arrival, there is time enough on any hardware."""
     return BatchJob(
         Work.of_hours(HOURS[tenant]),
-        deadline_us=ARRIVES_US[tenant] + HOUR,
+        deadline_us=ARRIVES_US[tenant] + deadline_us,
         start_us=ARRIVES_US[tenant],
         cold_start_s=COLD_START_S,
         checkpoint_every_s=CHECKPOINT_EVERY_S,
@@ -183,3 +188,50 @@ def test_a_hand_over_at_the_checkpoint_would_cost_a_nothing() -> None:
     assert b.done_us is not None
     assert moved.done_us < ends["fcfs"]["A"] < ends["spot"]["A"]
     assert ends["spot"]["B"] < b.done_us < ends["fcfs"]["B"]
+
+
+# --- the market ---------------------------------------------------------------------------------
+
+
+def test_the_market_moves_a_right_after_its_checkpoint() -> None:
+    """B is in a hurry: on HW2 it would be late. So it bids for HW1, and waits.
+
+    A's limit is above B's bid, and A is not interrupted; but its rate has risen to the bid, and
+    the rest of its work costs less on HW3 now. It has HW3 started, goes on meanwhile, and leaves
+    HW1 with its checkpoint in second 660. B has HW1 from then on, at its list price, and both end
+    when the hand-over without a market let them.
+    """
+    world = World()
+    for kind, micros_per_hour in LIST_MICROS_PER_HOUR.items():
+        world.operate(ChangeFloor(kind, micros_per_hour), 0)
+        world.operate(OfferResource(NODES[kind]), 0)
+    jobs = {"A": job_of("A", round(0.65 * HOUR)), "B": job_of("B", 1190 * S)}
+    for tenant, dollars in (("A", 1.50), ("B", 0.42)):
+        budget = Budget(round(dollars * 1_000_000))
+        terms = Terms("job", tuple(HOURS[tenant]), 10 * S, budget)
+        adapter = deadline_adapter(
+            jobs[tenant],
+            terms,
+            micros_per_unit=3_000_000.0,
+            checkpoint_every_us=CHECKPOINT_EVERY_S * S,
+            released_us=ARRIVES_US[tenant],
+        )
+        world.join(Tenant(tenant, adapter, jobs[tenant], ARRIVES_US[tenant]))
+    world.run(HOUR)
+
+    moves = [
+        (said.who, type(said.what).__name__, said.what.resource, said.at_us // S)
+        for said in world.log
+        if isinstance(said.what, Filled | Lost)
+    ]
+    assert moves == [
+        ("A", "Filled", "hw1/g0", 0),
+        ("A", "Filled", "hw3/g0", 460),
+        ("A", "Lost", "hw1/g0", 660),
+        ("B", "Filled", "hw1/g0", 660),
+        ("A", "Lost", "hw3/g0", 1230),
+        ("B", "Lost", "hw1/g0", 1550),
+    ]
+    ends = {tenant: (job.done_us or HOUR) // S for tenant, job in jobs.items()}
+    assert ends == {"A": 1225, "B": 1548}
+    assert all(job.done_us <= job.deadline_us for job in jobs.values() if job.done_us)

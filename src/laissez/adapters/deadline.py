@@ -27,10 +27,10 @@ from laissez.adapters.urgency import (
     DeadlineClock,
     DeadlineWork,
     Hurry,
+    at_work,
     plan_for,
     soonest_done,
     time_needed_us,
-    warm,
 )
 from laissez.adapters.view import Action, MarketView, kind_of
 from laissez.deadline.classic import UniformProgress
@@ -103,8 +103,9 @@ class DeadlineAdapter(msgspec.Struct, frozen=True):
         if best is None:
             return Intent((), self._urgent_wishes(app, view, hurry))
         keep = [self._urgent_keep(app, view, best)]
-        if app.cold_start_s(best.resource) > 0:  # meanwhile the one that works goes on
-            keep += [self._urgent_keep(app, view, each) for each in warm(app, held)]
+        working = [each for each in at_work(app, held) if each is not best]
+        if best.resource not in app.workers:  # until it takes over, the others go on
+            keep += [self._urgent_keep(app, view, each) for each in working]
         wishes: tuple[Wish, ...] = ()
         if not self._is_in_time(app, view, best.resource):
             wishes = self._urgent_wishes(app, view, hurry, only_in_time=True)
@@ -170,11 +171,11 @@ class DeadlineAdapter(msgspec.Struct, frozen=True):
         if not usable:
             return Intent((), self.econ.wishes(app, view, value, nodes_max=1))
         target = min(usable, key=lambda each: self._rest_costs(app, each))
-        at_work = warm(app, usable)
-        if target in at_work or not at_work:
+        working = at_work(app, usable)
+        if target in working or not working:
             keep = self._patient_keep(app, view, target, value)
             return Intent((keep,), self._cheaper(app, view, target), "another node is cheaper")
-        worker = at_work[0]
+        worker = working[0]
         is_warm = app.cold_start_s(target.resource) <= 0
         since_us = app.since_checkpoint_s(worker.resource) * US_PER_S
         moving = (target,) if is_warm and since_us <= self.terms.period_us else (target, worker)

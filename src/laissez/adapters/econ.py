@@ -96,7 +96,7 @@ class EconAdapter(msgspec.Struct, frozen=True):
             offers = [
                 offer
                 for scope in scopes
-                if (offer := self._offer(app, view, scope, coming, value)) is not None
+                if (offer := self.offer(app, view, scope, coming, value)) is not None
             ]
             if not offers:
                 break
@@ -114,9 +114,10 @@ class EconAdapter(msgspec.Struct, frozen=True):
         """Where to look for another node."""
         return tuple(scope for scope in self.terms.scopes if kind_of(scope) in app.kinds)
 
-    def _offer(
+    def offer(
         self, app: Application, view: MarketView, scope: str, coming: Sequence[str], value: float
     ) -> Offer | None:
+        """The order that a node under a scope deserves, after those that are coming."""
         quote = quote_of(view, scope)
         if quote is None or quote.rate is None:
             return None  # there is nothing there that is not held by this tenant already

@@ -35,6 +35,10 @@ class DeadlineWork(Application, Protocol):
     @property
     def deadline_us(self) -> int: ...
 
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The nodes that work now; with those that are still starting it waits."""
+
     def work_left_us(self, kind: str) -> int: ...
 
     def cold_start_us(self, kind: str) -> int: ...
@@ -148,7 +152,6 @@ def soonest_done(app: DeadlineWork, held: Sequence[Holding]) -> Holding | None:
     return min(usable, key=lambda each: time_needed_us(app, each.resource), default=None)
 
 
-def warm(app: DeadlineWork, held: Sequence[Holding]) -> list[Holding]:
-    """The warm node that would be done first, if there is one."""
-    best = soonest_done(app, [each for each in held if app.cold_start_s(each.resource) <= 0])
-    return [] if best is None else [best]
+def at_work(app: DeadlineWork, held: Sequence[Holding]) -> list[Holding]:
+    """The nodes on which the work is done now."""
+    return [each for each in held if each.resource in app.workers]

@@ -69,10 +69,15 @@ COMMANDS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         ),
     ),
     (
+        "Trading",
+        (Entry("adapter", "laissez.cli.adapter", "Let an adapter trade for a workload."),),
+    ),
+    (
         "Operating",
         (
             Entry("topology", "laissez.cli.topology", "Add, show and take out resources."),
             Entry("floor", "laissez.cli.steering", "Set and show floors."),
+            Entry("inframap", "laissez.cli.inframap", "Let power, carbon and load set floors."),
             Entry("guard", "laissez.cli.steering", "Set and show volatility guards."),
             Entry("tenants", "laissez.cli.steering", "List who orders, holds or owes."),
             Entry("tokens", "laissez.cli.administration", "Create, list and revoke tokens."),

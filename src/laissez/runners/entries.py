@@ -1,0 +1,178 @@
+"""What runners say of themselves: one entry for everything that was done, won, lost or went wrong.
+
+Every entry has its instant, by the exchange's clock, and its reason. For programs it is a line of
+JSON, for people the sentence that `sentence` makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from laissez.client.money import show_charge, show_rate
+from laissez.model import (
+    AmendOrder,
+    CancelOrder,
+    ChangeFloor,
+    ChangeGuard,
+    ChangeLimit,
+    Instruction,
+    OfferResource,
+    PlaceOrder,
+    Reason,
+    Release,
+    WithdrawResource,
+)
+from laissez.model.message import Message
+
+What = Literal[
+    "begins",
+    "won",
+    "lost",
+    "place",
+    "amend",
+    "cancel",
+    "limit",
+    "release",
+    "floor",
+    "guard",
+    "withdraw",
+    "offer",
+    "other",
+    "refused",
+    "warning",
+    "trouble",
+    "mended",
+    "ends",
+]
+
+
+class Entry(Message, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a log. `name` is the adapter or map, `tenant` who it acts for.
+
+    With `is_rehearsal` it is what would have been done. `rate` is the rate when it was last seen.
+    """
+
+    at: int
+    name: str
+    tenant: str | None = None
+    what: What
+    why: str
+    is_rehearsal: bool = False
+    resource: str | None = None
+    scope: str | None = None
+    order: str | None = None
+    price: int | None = None
+    limit: int | None = None
+    rate: int | None = None
+    floor: int | None = None
+    reason: Reason | None = None
+    code: str | None = None
+    charge: int | None = None
+
+
+Log = Callable[[Entry], None]
+
+
+def sentence(entry: Entry) -> str:
+    """An entry for people, without its instant."""
+    said = f"{_WORDS[entry.what](entry)}: {entry.why}" if entry.why else _WORDS[entry.what](entry)
+    return f"would {said}" if entry.is_rehearsal else said
+
+
+def entry_of(
+    do: Instruction,
+    why: str,
+    *,
+    at: int,
+    name: str,
+    tenant: str | None = None,
+    is_rehearsal: bool = False,
+) -> Entry:
+    """The entry for an instruction."""
+    return Entry(
+        at=at,
+        name=name,
+        tenant=tenant,
+        what=_WHATS.get(type(do), "other"),
+        why=why,
+        is_rehearsal=is_rehearsal,
+        resource=getattr(do, "resource", None),
+        scope=getattr(do, "scope", None) or getattr(do, "tree", None),
+        order=getattr(do, "order", None),
+        price=getattr(do, "price", None),
+        limit=getattr(do, "limit", None),
+        floor=getattr(do, "floor", None),
+    )
+
+
+_WHATS: dict[type, What] = {
+    PlaceOrder: "place",
+    AmendOrder: "amend",
+    CancelOrder: "cancel",
+    ChangeLimit: "limit",
+    Release: "release",
+    ChangeFloor: "floor",
+    ChangeGuard: "guard",
+    WithdrawResource: "withdraw",
+    OfferResource: "offer",
+}
+
+
+def _rate(rate: int | None) -> str:
+    return "an unknown rate" if rate is None else show_rate(rate)
+
+
+def _won(entry: Entry) -> str:
+    order = "" if entry.order is None else f" with the order {entry.order}"
+    offered = f", offering {show_rate(entry.price)}" if entry.price is not None else ""
+    limit = f", up to {show_rate(entry.limit)}" if entry.limit is not None else ""
+    return f"won {entry.resource}{order}{offered}{limit}, at {_rate(entry.rate)}"
+
+
+def _lost(entry: Entry) -> str:
+    limit = "" if entry.limit is None else f", its limit {show_rate(entry.limit)}"
+    reason = entry.reason or "unknown"
+    return f"lost {entry.resource} ({reason}); it was at {_rate(entry.rate)}{limit}"
+
+
+def _amend(entry: Entry) -> str:
+    if entry.price is None and entry.limit is None:
+        return f"renew the order {entry.order}"
+    return f"amend the order {entry.order} to {_rate(entry.price)}, up to {_rate(entry.limit)}"
+
+
+def _floor(entry: Entry) -> str:
+    if entry.floor == 0:
+        return f"take the floor of {entry.scope} away"
+    return f"set the floor of {entry.scope} to {_rate(entry.floor)}"
+
+
+def _ends(entry: Entry) -> str:
+    charged = "" if entry.charge is None else f"; it owes {show_charge(entry.charge)} so far"
+    return f"{entry.name} ends{charged}"
+
+
+_WORDS: dict[What, Callable[[Entry], str]] = {
+    "begins": lambda entry: f"{entry.name} begins",
+    "won": _won,
+    "lost": _lost,
+    "place": lambda entry: (
+        f"order one under {entry.scope} ({entry.order}) for {_rate(entry.price)}, "
+        f"up to {_rate(entry.limit)}"
+    ),
+    "amend": _amend,
+    "cancel": lambda entry: f"cancel the order {entry.order}",
+    "limit": lambda entry: f"keep {entry.resource} up to {_rate(entry.limit)}",
+    "release": lambda entry: f"release {entry.resource}",
+    "floor": _floor,
+    "guard": lambda entry: f"set the guards of {entry.scope}",
+    "withdraw": lambda entry: f"withdraw {entry.resource}",
+    "offer": lambda entry: f"offer {entry.resource}",
+    "other": lambda entry: f"change {entry.scope or entry.resource}",
+    "refused": lambda entry: f"refused ({entry.code})",
+    "warning": lambda entry: "warning",
+    "trouble": lambda entry: "the exchange is out of reach",
+    "mended": lambda entry: "the exchange is back",
+    "ends": _ends,
+}

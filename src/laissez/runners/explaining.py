@@ -1,0 +1,163 @@
+"""Why a resource was won or lost: from what was told, and from what was wanted.
+
+A win names its order, and the order has a reason: the one that the adapter gave when it last placed
+or amended it. A loss has the market's reason; where that is the tenant's own doing, a lowered limit
+or a release, the adapter's reason follows. Limits and rates are remembered as they were last told,
+because when a loss is heard of, they are gone from the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from laissez.adapters.view import Action, MarketView
+from laissez.client.money import show_rate
+from laissez.model import (
+    Amended,
+    CancelOrder,
+    ChangeLimit,
+    Filled,
+    LimitSet,
+    Lost,
+    Notice,
+    OpenOrder,
+    Placed,
+    Release,
+)
+from laissez.runners.entries import Entry
+
+NOT_OURS = "an order that this adapter did not place"
+NOT_HEARD = "found when the state was read anew; what led to it was not heard"
+
+
+class Explaining:
+    """Follows the orders and holdings of one tenant, and the reasons of its adapter.
+
+    `whys` has the reason of each order, by its id: whoever keeps it can explain wins of orders
+    that were placed before a restart.
+    """
+
+    def __init__(self, name: str, tenant: str, whys: Mapping[str, str]) -> None:
+        self.whys = dict(whys)
+        self._name = name
+        self._tenant = tenant
+        self._orders: dict[str, OpenOrder | Placed | Amended] = {}
+        self._limits: dict[str, int] = {}
+        self._rates: dict[str, int] = {}
+        self._why_given_up: dict[str, str] = {}
+
+    def intends(self, action: Action) -> None:
+        """An action is about to be sent."""
+        do = action.do
+        if isinstance(do, ChangeLimit | Release):
+            self._why_given_up[do.resource] = action.why
+        elif not isinstance(do, CancelOrder) and do.order is not None:
+            self.whys[do.order] = action.why
+
+    def hears_rates(self, rates: Mapping[str, int]) -> None:
+        """Rates that have changed since the last view."""
+        self._rates.update(rates)
+
+    def sees(self, view: MarketView) -> None:
+        """What is true now; to be told after what was heard until then has been explained."""
+        self._orders = {order.order: order for order in view.orders}
+        self._limits = {holding.resource: holding.limit for holding in view.holdings}
+        self._rates = {holding.resource: holding.rate for holding in view.holdings}
+        self.whys = {order: why for order, why in self.whys.items() if order in self._orders}
+
+    def hears(self, notice: Notice, view: MarketView) -> Entry | None:
+        """The entry for a handover; None for anything else."""
+        if isinstance(notice, Placed | Amended):
+            self._orders[notice.order] = notice
+        elif isinstance(notice, LimitSet):
+            self._limits[notice.resource] = notice.limit
+        elif isinstance(notice, Filled):
+            return self._won(notice, view)
+        elif isinstance(notice, Lost):
+            return self._lost(notice.resource, notice)
+        return None
+
+    def finds_held(self, resource: str, view: MarketView) -> Entry:
+        """Something is held of which nothing was heard."""
+        limit = next((each.limit for each in view.holdings if each.resource == resource), None)
+        return self._entry_won(view.at_us, resource, view, limit=limit, why=NOT_HEARD)
+
+    def finds_gone(self, resource: str, view: MarketView) -> Entry:
+        """Something is gone, and nothing was heard of it."""
+        return Entry(
+            at=view.at_us,
+            name=self._name,
+            tenant=self._tenant,
+            what="lost",
+            why=NOT_HEARD,
+            resource=resource,
+            limit=self._limits.get(resource),
+            rate=self._rates.get(resource),
+        )
+
+    # Inside -----------------------------------------------------------------------------------
+
+    def _won(self, filled: Filled, view: MarketView) -> Entry:
+        order = self._orders.pop(filled.order, None)
+        why = self.whys.pop(filled.order, NOT_OURS)
+        limit = None if order is None else order.limit
+        if limit is not None:
+            self._limits[filled.resource] = limit
+        price = None if order is None else order.price
+        return self._entry_won(
+            filled.at, filled.resource, view, order=filled.order, price=price, limit=limit, why=why
+        )
+
+    def _entry_won(
+        self,
+        at: int,
+        resource: str,
+        view: MarketView,
+        *,
+        why: str,
+        order: str | None = None,
+        price: int | None = None,
+        limit: int | None = None,
+    ) -> Entry:
+        rate = next((each.rate for each in view.holdings if each.resource == resource), None)
+        if rate is not None:
+            self._rates[resource] = rate
+        return Entry(
+            at=at,
+            name=self._name,
+            tenant=self._tenant,
+            what="won",
+            why=why,
+            resource=resource,
+            order=order,
+            price=price,
+            limit=limit,
+            rate=rate,
+        )
+
+    def _lost(self, resource: str, lost: Lost) -> Entry:
+        limit, rate = self._limits.pop(resource, None), self._rates.get(resource)
+        return Entry(
+            at=lost.at,
+            name=self._name,
+            tenant=self._tenant,
+            what="lost",
+            why=self._why_lost(lost, limit),
+            resource=resource,
+            limit=limit,
+            rate=rate,
+            reason=lost.reason,
+        )
+
+    def _why_lost(self, lost: Lost, limit: int | None) -> str:
+        up_to = "its limit" if limit is None else f"its limit of {show_rate(limit)}"
+        own = self._why_given_up.pop(lost.resource, "")
+        if lost.reason == "outbid":
+            return f"somebody offered more than {up_to}"
+        if lost.reason == "floor":
+            return f"the floor rose above {up_to}"
+        if lost.reason == "withdrawn":
+            return "the operator took it out of the market"
+        if lost.reason == "limit":
+            return f"{up_to} is below what others offer; {own or 'somebody else lowered it'}"
+        return f"given back; {own or 'somebody else of this tenant did'}"

@@ -1,0 +1,390 @@
+"""An adapter at the live service: look, tell the application, step, act; again and again.
+
+A step begins with what the exchange says now, never with what was done before: a restart, a lost
+connection, a stream with a gap need nothing special. It is taken every period, and at once when the
+tenant has won or lost something. Time is the exchange's; the clock of this machine only says when
+to look again.
+
+The application learns of a handover at the instant at which it happened, from the stream. What is
+held and not known to it, or known and not held, is put right from the view. Actions are sent one
+after another, in the order that keeps the budget; one that the market refuses is logged, and the
+next step sees why.
+
+While it is stopped or out of reach nobody steps: its orders expire, but what it holds is kept, up
+to the limits that it left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import msgspec
+
+from laissez.adapters.adapter import Adapter
+from laissez.adapters.intent import own_holdings, own_orders
+from laissez.adapters.view import Action, MarketView, covers, kind_of
+from laissez.client import AsyncClient, Forbidden, LaissezError, Refusal, Unauthenticated
+from laissez.client.errors import refusal
+from laissez.client.money import show_rate
+from laissez.model import (
+    CancelOrder,
+    Filled,
+    Holding,
+    Lost,
+    Quoted,
+    Refused,
+    Rejected,
+    Release,
+    ServiceCode,
+)
+from laissez.runners.entries import Entry, Log, What, entry_of
+from laissez.runners.explaining import Explaining
+from laissez.runners.gauges import Gauges
+from laissez.runners.listening import Listening, News
+from laissez.runners.memory import BadMemory, Kept, Memory
+from laissez.runners.waiting import AGAIN_S, Outage, Stopped, is_passing, pause, unless_stopped
+from laissez.telemetry import Telemetry
+from laissez.workloads.application import Application
+
+REACTION_S = 0.02
+FAREWELL_S = 5.0
+US_PER_S = 1_000_000
+
+_FATAL = (ServiceCode.UNAUTHENTICATED, ServiceCode.FORBIDDEN)
+
+
+async def run_adapter(
+    client: AsyncClient,
+    adapter: Adapter,
+    app: Application,
+    *,
+    telemetry: Telemetry | None = None,
+    left_out_when_stale: Collection[str] = (),
+    memory: Memory | None = None,
+    stop: asyncio.Event,
+    log: Log,
+    release_on_stop: bool = False,
+    dry_run: bool = False,
+) -> None:
+    """Trade until the application is done or `stop` is set; a dry run is one step that sends
+    nothing. A token that is refused ends it with that error, and nothing else does."""
+    run = LiveRun(client, adapter, app, memory, log, dry_run)
+    if telemetry is not None:
+        run.gauges = Gauges(telemetry, run.warn, left_out_when_stale)
+    try:
+        if dry_run:
+            await run.step()
+        else:
+            await _step_until_stopped(run, stop)
+            await run.end(release=release_on_stop)
+    finally:
+        await run.close()
+
+
+async def _step_until_stopped(run: LiveRun, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        try:
+            is_finished = await unless_stopped(run.step(), stop)
+        except Stopped:
+            return
+        except LaissezError as error:
+            if not is_passing(error):
+                raise
+            run.outage.begins(error)
+            await pause(AGAIN_S, stop)
+            continue
+        if is_finished:
+            return
+        await run.wait(stop)
+
+
+class LiveRun:
+    """One adapter's run, from its first step to its last."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        adapter: Adapter,
+        app: Application,
+        memory: Memory | None,
+        log: Log,
+        dry_run: bool,
+    ) -> None:
+        self.client = client
+        self.adapter = adapter
+        self.app = app
+        self.outage = Outage(self._tell_outage)
+        self.gauges: Gauges | None = None
+        self._terms = adapter.terms
+        self._memory = memory or Memory(Kept(self._terms.name, 0))
+        self._log = log
+        self._dry_run = dry_run
+        kept = self._memory.kept
+        self.listening = Listening(client, kept.sequence)
+        self._explaining = Explaining(self._terms.name, "", kept.whys)
+        self._tenant = ""
+        self._now_us = 0
+        self._told_us = 0
+        self._has_begun = False
+        self._has_warned = False
+        state = kept.app_state()
+        if state is not None:
+            _resume(app, state)
+
+    # A step -----------------------------------------------------------------------------------
+
+    async def step(self) -> bool:
+        """Look and act once; True if there is nothing left to do."""
+        if not self._dry_run:
+            await self.listening.open()
+        view, sequence = await self._look()
+        self.outage.is_over()
+        if not self._has_begun:
+            self._begin(view)
+        self._hear(self.listening.take(sequence), view)
+        self._put_right(view)
+        self._explaining.sees(view)
+        await self._measure(view.at_us)
+        self.app.advance(view.at_us)
+        self._told_us = view.at_us
+        for action in self.adapter.step(self.app, view, view.at_us):
+            await self._do(action)
+        self._remember(sequence)
+        return (
+            self.app.is_done
+            and not own_holdings(self._terms, view)
+            and not own_orders(self._terms, view)
+        )
+
+    async def wait(self, stop: asyncio.Event) -> None:
+        """Until the next step: a period, or until something was won or lost."""
+        await pause(self._terms.period_us / US_PER_S, stop, self.listening.stirred)
+        if self.listening.stirred.is_set():
+            await pause(REACTION_S, stop)  # what comes together is one step
+
+    async def close(self) -> None:
+        await self.listening.close()
+        if self.gauges is not None:
+            await self.gauges.close()
+
+    async def _look(self) -> tuple[MarketView, int]:
+        """What this tenant sees, and the number of the last thing that led to it.
+
+        What is asked together is answered together, between two changes of the market.
+        """
+        client = self.client
+        status, holdings, orders, bill = await asyncio.gather(
+            client.status(), client.holdings(), client.orders(), client.bill()
+        )
+        scopes = self.adapter.scopes_to_quote(self.app, holdings)
+        quoted = await asyncio.gather(*(self._quote(scope) for scope in scopes))
+        quotes = {quote.scope: quote for quote in quoted if quote is not None}
+        kept = self._memory.kept
+        if kept.charge_before is None:
+            kept.charge_before = bill.charge
+        self._tenant = bill.tenant
+        self._now_us = max(self._now_us, status.at)
+        charge = bill.charge - kept.charge_before
+        return MarketView(self._now_us, holdings, orders, quotes, charge), status.sequence
+
+    async def _quote(self, scope: str) -> Quoted | None:
+        try:
+            return await self.client.quote(scope)
+        except Refusal as refused:
+            if is_passing(refused) or isinstance(refused, Unauthenticated | Forbidden):
+                raise
+            return None
+
+    def _begin(self, view: MarketView) -> None:
+        self._has_begun = True
+        is_new = self._memory.kept.app_state() is None
+        self._told_us = view.at_us if is_new else self._memory.kept.told_us
+        self._explaining = Explaining(self._terms.name, self._tenant, self._explaining.whys)
+        held, orders = own_holdings(self._terms, view), own_orders(self._terms, view)
+        known = set(self.app.nodes)
+        if is_new:
+            for holding in held:
+                if not self._is_of_use(holding.resource):
+                    continue
+                self.app.gain(holding.resource, view.at_us)
+                known.add(holding.resource)
+        why = (
+            f"under {', '.join(self._terms.scopes)} it finds {len(held)} held and "
+            f"{len(orders)} of its orders; it remembers {len(known)} nodes"
+        )
+        self._say("begins", why)
+
+    # What happened ----------------------------------------------------------------------------
+
+    def _hear(self, news: list[News], view: MarketView) -> None:
+        """Explain every handover, and tell the application of those under the scopes."""
+        self._explaining.hears_rates(self.listening.take_rates())
+        for _, notice in news:
+            entry = self._explaining.hears(notice, view)
+            if entry is not None:
+                self._log(entry)
+            if isinstance(notice, Filled | Lost):
+                self._tell_app(notice.resource, notice.at, is_gained=isinstance(notice, Filled))
+
+    def _put_right(self, view: MarketView) -> None:
+        """What the application thinks it has becomes what is held."""
+        held = {
+            holding.resource: holding
+            for holding in view.holdings
+            if self._is_of_use(holding.resource)
+        }
+        known = set(self.app.nodes)
+        for resource, holding in held.items():
+            if resource not in known:
+                self._log(self._explaining.finds_held(resource, view))
+                self._tell_app(resource, holding.since, is_gained=True)
+        for resource in self.app.nodes:
+            if resource not in held:
+                self._log(self._explaining.finds_gone(resource, view))
+                self._tell_app(resource, view.at_us, is_gained=False)
+
+    def _tell_app(self, resource: str, at_us: int, *, is_gained: bool) -> None:
+        at_us = min(max(at_us, self._told_us), self._now_us)
+        self._told_us = at_us
+        self.app.advance(at_us)
+        if is_gained and self._is_of_use(resource):
+            self.app.gain(resource, at_us)
+        elif not is_gained:
+            self.app.lose(resource, at_us)
+
+    def _is_of_use(self, resource: str) -> bool:
+        """Whether the application is told of it: under the scopes, and of a kind it knows."""
+        is_within = any(covers(scope, resource) for scope in self._terms.scopes)
+        return is_within and kind_of(resource) in self.app.kinds
+
+    async def _measure(self, at_us: int) -> None:
+        if self.gauges is not None:
+            readings = await self.gauges.read(at_us)
+            if readings:
+                self.app.measure(readings, at_us)
+
+    # What is done -----------------------------------------------------------------------------
+
+    async def _do(self, action: Action) -> None:
+        name, tenant, at = self._terms.name, self._tenant, self._now_us
+        self._log(
+            entry_of(
+                action.do,
+                action.why,
+                at=at,
+                name=name,
+                tenant=tenant,
+                is_rehearsal=self._dry_run,
+            )
+        )
+        if self._dry_run:
+            return
+        self._explaining.intends(action)
+        outcome = (await self.client.send_all([action.do]))[0]
+        if isinstance(outcome, Refused):
+            if outcome.code in _FATAL:
+                raise refusal(outcome)
+            self._say_refused(action, outcome.code, outcome.message)
+        elif outcome.events and isinstance(rejected := outcome.events[-1], Rejected):
+            self._say_refused(action, rejected.code, rejected.message)
+
+    def _remember(self, sequence: int) -> None:
+        if not self._dry_run:
+            kept = self._memory.kept
+            kept.sequence = sequence
+            kept.told_us = self._told_us
+            kept.whys = self._explaining.whys
+            kept.app = msgspec.Raw(self.app.state())
+            try:
+                self._memory.save()
+            except OSError as error:
+                self._warn_of_memory(error)
+
+    def _warn_of_memory(self, error: OSError) -> None:
+        """Once: it trades on, and only a restart would miss what could not be written."""
+        if not self._has_warned:
+            self._has_warned = True
+            self._say(
+                "warning", f"its memory can't be written ({error}); a restart would begin anew"
+            )
+
+    # The end ----------------------------------------------------------------------------------
+
+    async def end(self, *, release: bool) -> None:
+        """Take back its orders; keep or release what is held; say what remains."""
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                await self._leave(release=release)
+        except (LaissezError, TimeoutError) as error:
+            why = (
+                "the exchange could not be asked to take back its orders"
+                f" ({str(error) or 'no answer'}); they expire by themselves, and what it holds is "
+                "charged until it is released"
+            )
+            self._say("ends", why)
+
+    async def _leave(self, *, release: bool) -> None:
+        view, sequence = await self._look()
+        self._hear(self.listening.take(sequence), view)
+        self._explaining.sees(view)
+        for order in own_orders(self._terms, view):
+            await self._do(Action(CancelOrder(order.order), "the adapter ends"))
+        if release:
+            for holding in own_holdings(self._terms, view):
+                await self._do(Action(Release(holding.resource), "the adapter ends"))
+        view, sequence = await self._look()
+        self._hear(self.listening.take(sequence), view)
+        self._put_right(view)
+        self.app.advance(view.at_us)
+        self._told_us = view.at_us
+        self._remember(sequence)
+        self._say("ends", _what_remains(own_holdings(self._terms, view)), charge=view.charge)
+
+    # Saying -----------------------------------------------------------------------------------
+
+    def warn(self, why: str) -> None:
+        self._say("warning", why)
+
+    def _say(self, what: What, why: str, charge: int | None = None) -> None:
+        self._log(
+            Entry(
+                at=self._now_us,
+                name=self._terms.name,
+                tenant=self._tenant or None,
+                what=what,
+                why=why,
+                charge=charge,
+            )
+        )
+
+    def _say_refused(self, action: Action, code: str, message: str) -> None:
+        entry = entry_of(
+            action.do, message, at=self._now_us, name=self._terms.name, tenant=self._tenant
+        )
+        self._log(msgspec.structs.replace(entry, what="refused", code=code))
+
+    def _tell_outage(self, is_on: bool, why: str) -> None:
+        self._say("trouble" if is_on else "mended", why)
+
+
+def _resume(app: Application, state: bytes) -> None:
+    try:
+        app.resume(state)
+    except (ValueError, KeyError) as error:
+        raise BadMemory(
+            f"what the application remembers does not fit it any more ({error}); begin anew with "
+            "--fresh: then budget and deadline count from now again"
+        ) from None
+
+
+def _what_remains(held: list[Holding]) -> str:
+    if not held:
+        return "nothing is held"
+    cost = sum(holding.rate for holding in held)
+    most = sum(holding.limit for holding in held)
+    names = ", ".join(holding.resource for holding in held)
+    return (
+        f"still held, and charged until released: {names}; now {show_rate(cost)} together, "
+        f"at most {show_rate(most)}"
+    )

@@ -1,0 +1,204 @@
+"""The operator's maps at the live service: read telemetry and market, step, act; again and again.
+
+Like an adapter's runner it begins every step with what the exchange says now, so a restart changes
+nothing. Instructions are sent one after another, in the order in which the step gave them: floors
+are raised before others are lowered. A floor that a guard brings down slowly is asked for again at
+every step, and logged once.
+
+When it ends, the floors stay as they are: prices that nobody steers are better than prices that
+jump. Who wants the base prices back says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from laissez.client import AsyncClient, LaissezError
+from laissez.client.errors import refusal
+from laissez.inframaps import Action, Composition, OperatorView
+from laissez.model import ChangeFloor, Refused, Rejected, ServiceCode
+from laissez.runners.entries import Entry, Log, What, entry_of
+from laissez.runners.gauges import Gauges
+from laissez.runners.waiting import AGAIN_S, Outage, Stopped, is_passing, pause, unless_stopped
+from laissez.telemetry import Telemetry
+
+FAREWELL_S = 5.0
+US_PER_S = 1_000_000
+
+Inventory = Mapping[str, Mapping[str, str]]
+
+_FATAL = (ServiceCode.UNAUTHENTICATED, ServiceCode.FORBIDDEN)
+
+
+async def run_inframap(
+    client: AsyncClient,
+    composition: Composition,
+    *,
+    name: str,
+    telemetry: Telemetry | None = None,
+    inventory: Inventory | None = None,
+    restore_to: Composition | None = None,
+    stop: asyncio.Event,
+    log: Log,
+    dry_run: bool = False,
+) -> None:
+    """Steer until `stop` is set; a dry run is one step that sends nothing.
+
+    Without an inventory, what was ever seen on the market counts as that. `restore_to` is what
+    the prices are to be when it ends: a composition without maps gives the base prices.
+    """
+    run = OperatingRun(client, composition, name, inventory, log, dry_run)
+    if telemetry is not None:
+        run.gauges = Gauges(telemetry, run.warn)
+    try:
+        if dry_run:
+            await run.step()
+        else:
+            await _step_until_stopped(run, stop)
+            await run.end(restore_to)
+    finally:
+        if run.gauges is not None:
+            await run.gauges.close()
+
+
+async def _step_until_stopped(run: OperatingRun, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        try:
+            await unless_stopped(run.step(), stop)
+        except Stopped:
+            return
+        except LaissezError as error:
+            if not is_passing(error):
+                raise
+            run.outage.begins(error)
+            await pause(AGAIN_S, stop)
+            continue
+        await pause(run.pause_s(), stop)
+
+
+class OperatingRun:
+    """One composition's run, from its first step to its last."""
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        composition: Composition,
+        name: str,
+        inventory: Inventory | None,
+        log: Log,
+        dry_run: bool,
+    ) -> None:
+        self.outage = Outage(self._tell_outage)
+        self.gauges: Gauges | None = None
+        self._client = client
+        self._composition = composition
+        self._name = name
+        self._inventory: dict[str, Mapping[str, str]] = dict(inventory or {})
+        self._learns = inventory is None
+        self._log = log
+        self._dry_run = dry_run
+        self._now_us = 0
+        self._asked: dict[str, int] = {}
+        self._has_begun = False
+
+    async def step(self) -> None:
+        """Look and act once."""
+        view = await self._look()
+        self.outage.is_over()
+        if not self._has_begun:
+            self._begin(view)
+        levels = {} if self.gauges is None else await self.gauges.read(view.at_us)
+        for action in self._composition.step(levels, view, view.at_us):
+            await self._do(action)
+
+    def pause_s(self) -> float:
+        """How long until the next step is due."""
+        wait_us = self._composition.period_us
+        due_us = self._composition.next_us(self._now_us)
+        if due_us is not None:
+            wait_us = min(wait_us, due_us - self._now_us)
+        return wait_us / US_PER_S
+
+    async def _look(self) -> OperatorView:
+        resources, floors = await asyncio.gather(self._client.resources(), self._client.floors())
+        if self._learns:
+            self._inventory.update((each.resource, each.attributes) for each in resources)
+        self._now_us = max(self._now_us, floors.at)
+        return OperatorView(
+            self._now_us,
+            resources,
+            floors.floors,
+            floors.guards,
+            self._inventory,
+            floors.cordons,
+        )
+
+    def _begin(self, view: OperatorView) -> None:
+        self._has_begun = True
+        trees = ", ".join(self._composition.base)
+        why = f"it steers {trees}, and finds {len(view.resources)} resources on the market"
+        self._say("begins", why)
+
+    async def _do(self, action: Action) -> None:
+        if self._is_news(action):
+            entry = entry_of(
+                action.do,
+                action.why,
+                at=self._now_us,
+                name=self._name,
+                is_rehearsal=self._dry_run,
+            )
+            self._log(entry)
+        if self._dry_run:
+            return
+        outcome = (await self._client.send_all([action.do]))[0]
+        if isinstance(outcome, Refused):
+            if outcome.code in _FATAL:
+                raise refusal(outcome)
+            self._say_refused(action, outcome.code, outcome.message)
+        elif outcome.events and isinstance(rejected := outcome.events[-1], Rejected):
+            self._say_refused(action, rejected.code, rejected.message)
+
+    def _is_news(self, action: Action) -> bool:
+        """Whether this is anything but a floor that was asked for before."""
+        do = action.do
+        if not isinstance(do, ChangeFloor):
+            return True
+        is_news = self._asked.get(do.scope) != do.floor
+        self._asked[do.scope] = do.floor
+        return is_news
+
+    # The end ----------------------------------------------------------------------------------
+
+    async def end(self, restore_to: Composition | None) -> None:
+        if restore_to is None:
+            self._say("ends", "the floors stay as they are")
+            return
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                view = await self._look()
+                for action in restore_to.step({}, view, view.at_us):
+                    await self._do(action)
+        except (LaissezError, TimeoutError) as error:
+            why = f"the base prices could not be restored ({str(error) or 'no answer'})"
+            self._say("ends", f"{why}; the floors stay as they are")
+        else:
+            self._say("ends", "the floors are back at the base prices")
+
+    # Saying -----------------------------------------------------------------------------------
+
+    def warn(self, why: str) -> None:
+        self._say("warning", why)
+
+    def _say(self, what: What, why: str) -> None:
+        self._log(Entry(at=self._now_us, name=self._name, what=what, why=why))
+
+    def _say_refused(self, action: Action, code: str, message: str) -> None:
+        entry = entry_of(action.do, message, at=self._now_us, name=self._name)
+        self._log(msgspec.structs.replace(entry, what="refused", code=code))
+
+    def _tell_outage(self, is_on: bool, why: str) -> None:
+        self._say("trouble" if is_on else "mended", why)

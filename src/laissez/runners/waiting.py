@@ -1,0 +1,78 @@
+"""Waiting that a stop cuts short, and trouble with the line that is said once and outlived.
+
+The client mends its line by itself for a while. When it gives up, a runner waits and begins its
+step again, for as long as it is not stopped: whatever it wanted to do, it looks anew first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from laissez.client import ConnectionFailed, LaissezError, Refusal
+from laissez.client.link import RETRIED
+
+AGAIN_S = 1.0
+LAST_WORD_S = 2.0
+
+T = TypeVar("T")
+
+
+class Stopped(Exception):
+    """Somebody wants it to end."""
+
+
+def is_passing(error: LaissezError) -> bool:
+    """Will it help to try again later?"""
+    if isinstance(error, Refusal):
+        return error.code in RETRIED
+    return isinstance(error, ConnectionFailed)
+
+
+async def unless_stopped(work: Awaitable[T], stop: asyncio.Event) -> T:
+    """The result of some work; after a stop it has a moment to end, then raises Stopped."""
+    task = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            await asyncio.wait({task}, timeout=LAST_WORD_S)
+        if not task.done():
+            raise Stopped
+        return task.result()
+    finally:
+        for each in (task, stopping):
+            each.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await each
+
+
+async def pause(seconds: float, *ends: asyncio.Event) -> None:
+    """Wait so long, or until one of these is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in ends]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+class Outage:
+    """Whether the exchange is out of reach; told when that changes, and not in between."""
+
+    def __init__(self, tell: Callable[[bool, str], None]) -> None:
+        self._tell = tell
+        self._is_on = False
+
+    def begins(self, error: LaissezError) -> None:
+        if not self._is_on:
+            self._is_on = True
+            self._tell(True, str(error))
+
+    def is_over(self) -> None:
+        if self._is_on:
+            self._is_on = False
+            self._tell(False, "")

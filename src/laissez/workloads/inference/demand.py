@@ -1,0 +1,152 @@
+"""What a service knows of its load: what is asked now, and what it expects next.
+
+The load is measured, each reading telling the means since the one before; or it is played from a
+trace. Of a trace the forecast is shown the means of every interval that is over. It never sees the
+present interval, let alone a later one.
+
+Load that comes in bursts falls to nothing and comes back sooner than a node that was given up. So
+what a service prepares for is the highest rate that was forecast in the last while, not the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from laissez.workloads.application import US_PER_S
+from laissez.workloads.inference.forecast import Forecast
+from laissez.workloads.inference.load import Load, Trace
+from laissez.workloads.inference.problem import InferenceProblem
+
+NEVER_US = 1 << 62
+
+
+class Seen(msgspec.Struct):
+    """All that is remembered of the load."""
+
+    forecast: Forecast
+    now: Load | None = None
+    """What is asked at present."""
+    read_us: int | None = None
+    """When the last reading came."""
+    interval_from_us: int = 0
+    interval_sums: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Requests, prompt tokens and output tokens since the interval began."""
+    peaks: list[tuple[int, float]] = []
+    """When which rate was forecast, without those that a later one has exceeded."""
+
+
+class Demand:
+    def __init__(
+        self,
+        trace: Trace | None,
+        *,
+        expected: Load,
+        interval_us: int,
+        keep_us: int,
+        is_constant: bool,
+    ) -> None:
+        self._trace = trace
+        self._expected = expected
+        self._interval_us = interval_us
+        self._keep_us = keep_us
+        self.seen = Seen(Forecast(is_constant=is_constant))
+        if trace is not None:
+            self.seen.interval_from_us = trace.steps[0][0]
+
+    @property
+    def starts_us(self) -> int | None:
+        return None if self._trace is None else self._trace.steps[0][0]
+
+    def is_over(self, at_us: int) -> bool:
+        """A trace that ends is over; a load that is measured never is."""
+        end_us = None if self._trace is None else self._trace.end_us
+        return end_us is not None and at_us >= end_us
+
+    def forecast(self) -> Load:
+        """The load of the next interval."""
+        return self.seen.forecast.next(self._expected)
+
+    def to_prepare_for(self) -> Load:
+        """The same, at the highest rate that was forecast in the last while."""
+        ahead = self.forecast()
+        rate_per_s = max(ahead.requests_per_s, self.seen.peaks[0][1] if self.seen.peaks else 0.0)
+        return Load(rate_per_s, ahead.prompt_tokens, ahead.output_tokens)
+
+    def measure(self, readings: Mapping[str, float], at_us: int) -> None:
+        seen = self.seen
+        if self._trace is not None:
+            raise InferenceProblem("this service plays a trace: give a trace or measure, not both")
+        if "requests_per_s" not in readings:
+            raise InferenceProblem("a reading of an inference service needs requests_per_s")
+        usual = seen.now or self._expected
+        seen.now = Load(
+            readings["requests_per_s"],
+            readings.get("prompt_tokens", usual.prompt_tokens),
+            readings.get("output_tokens", usual.output_tokens),
+        )
+        span_us = self._interval_us if seen.read_us is None else at_us - seen.read_us
+        seen.read_us = at_us
+        self._observe(seen.now, span_us, at_us)
+
+    # Playing a trace --------------------------------------------------------------------------
+
+    def changes_us(self, at_us: int) -> int:
+        """When it will change by itself: the load, or an interval that ends."""
+        if self._trace is None or self.is_over(at_us):
+            return NEVER_US
+        following = self._trace.number_at(at_us) + 1
+        changes = [self.seen.interval_from_us + self._interval_us]
+        if following < len(self._trace.steps):
+            changes.append(self._trace.steps[following][0])
+        if self._trace.end_us is not None:
+            changes.append(self._trace.end_us)
+        return min(changes)
+
+    def count(self, span_us: int) -> None:
+        """So much time has passed under the present load."""
+        now = self.seen.now
+        if self._trace is None or now is None:
+            return
+        came = now.requests_per_s * span_us / US_PER_S
+        requests, prompts, outputs = self.seen.interval_sums
+        self.seen.interval_sums = (
+            requests + came,
+            prompts + came * now.prompt_tokens,
+            outputs + came * now.output_tokens,
+        )
+
+    def turn(self, at_us: int) -> bool:
+        """What changes by itself at this instant; whether the forecast does."""
+        if self._trace is None:
+            return False
+        number = self._trace.number_at(at_us)
+        is_quiet = number < 0 or self.is_over(at_us)
+        self.seen.now = None if is_quiet else Load(*self._trace.steps[number][1:])
+        if at_us < self.seen.interval_from_us + self._interval_us:
+            return self.is_over(at_us)
+        self._close_interval(at_us)
+        return True
+
+    def _close_interval(self, at_us: int) -> None:
+        requests, prompts, outputs = self.seen.interval_sums
+        span_us = at_us - self.seen.interval_from_us
+        means = Load(
+            requests * US_PER_S / span_us,
+            max(1.0, prompts / requests) if requests else 1.0,
+            max(1.0, outputs / requests) if requests else 1.0,
+        )
+        self.seen.interval_from_us = at_us
+        self.seen.interval_sums = (0.0, 0.0, 0.0)
+        self._observe(means, span_us, at_us)
+
+    def _observe(self, means: Load, span_us: int, at_us: int) -> None:
+        self.seen.forecast.observe(means, span_us / self._interval_us)
+        rate_per_s = self.forecast().requests_per_s
+        self.seen.peaks = [
+            (then_us, peak)
+            for then_us, peak in self.seen.peaks
+            if peak > rate_per_s and then_us + self._keep_us > at_us
+        ]
+        self.seen.peaks.append((at_us, rate_per_s))

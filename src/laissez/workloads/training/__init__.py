@@ -1,0 +1,37 @@
+"""Training: how fast it goes on which GPUs, the best way to use them, and a job that lives by it.
+
+From the bottom: `profiles` and `gpus` are measured figures, `placement` reads distances off paths,
+`splitting` and `iteration` say how long an iteration takes, `stock`, `candidates`, `regions`,
+`search` and `worth` find the best plan, `planner` is their face, `outlook` asks it what would be
+with nodes more or less, and `job` is the application.
+"""
+
+from laissez.workloads.training.gpus import GPUS, Distance, Gpu
+from laissez.workloads.training.job import Role, TrainingJob, TrainingSpec
+from laissez.workloads.training.placement import DEFAULT_LEVELS, distance, spot_of
+from laissez.workloads.training.planner import Plan, Planner, Replica, Use, plan, planner_of
+from laissez.workloads.training.profiles import MODELS
+from laissez.workloads.training.setup import Setup, TrainingError
+from laissez.workloads.training.stock import Group
+
+__all__ = [
+    "DEFAULT_LEVELS",
+    "GPUS",
+    "MODELS",
+    "Distance",
+    "Gpu",
+    "Group",
+    "Plan",
+    "Planner",
+    "Replica",
+    "Role",
+    "Setup",
+    "TrainingError",
+    "TrainingJob",
+    "TrainingSpec",
+    "Use",
+    "distance",
+    "plan",
+    "planner_of",
+    "spot_of",
+]

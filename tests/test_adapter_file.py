@@ -1,0 +1,322 @@
+"""Files of adapters and maps: what they say is what is built, and what is wrong is shown at its
+line."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from laissez.adapters.deadline import DeadlineAdapter
+from laissez.adapters.econ import EconAdapter
+from laissez.adapters.footprint import Footprint
+from laissez.documents import BadDocument
+from laissez.inframaps import OperatorView
+from laissez.model import ChangeFloor, Resource
+from laissez.runners import gauges
+from laissez.runners.adapter_file import KINDS, read_adapter
+from laissez.runners.gauges import Gauges
+from laissez.runners.inframap_file import read_inframap
+from laissez.telemetry import Feed, Reading, Steady, Telemetry
+from laissez.topology import TopologyError
+from laissez.workloads.batch import BatchJob
+from laissez.workloads.inference import InferenceService
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+HOUR_US = 3_600_000_000
+BEGAN_US = 1_000 * HOUR_US
+
+SPOT = """\
+adapter: spot
+name: nights
+scopes: [h100/east, a100]
+nodes: 3
+limit: 1.40
+"""
+DEADLINE = """\
+adapter: deadline
+name: genomes
+scopes: [h100, a100]
+work: 6h
+speeds: {h100: 1, a100: 0.5}
+deadline: 24h
+value: 3.00
+budget: {total: 60, lasts: 30h}
+"""
+INFERENCE = """\
+adapter: inference
+name: chat
+scopes: [h100]
+model: Llama-3.1-8B
+nodes: {h100: {gpu: h100_sxm}}
+objective: planner-default
+value: 0.40
+load: {csv: load.csv, column: rate}
+"""
+
+
+def build(text: str, folder: Path = Path()) -> object:
+    return read_adapter(text, file_name="a.yaml").build(BEGAN_US, folder)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((EXAMPLES / "adapters").glob("*.yaml")), ids=lambda p: p.stem
+)
+def test_the_examples_can_be_run(path: Path) -> None:
+    """There is an example of each ready-made adapter, named like it, and it builds."""
+    file = read_adapter(path.read_text(), file_name=path.name)
+    assert file.kind == path.stem
+    assert file.build(BEGAN_US, path.parent).adapter.terms.name == file.spec.name
+    assert file.most_owed() and file.spec.describe()
+
+
+def test_every_kind_has_an_example() -> None:
+    """What `laissez adapter list` lists is what there are examples of."""
+    assert sorted(KINDS) == sorted(path.stem for path in (EXAMPLES / "adapters").glob("*.yaml"))
+
+
+def test_a_footprint() -> None:
+    """Spot is a number of nodes at a limit, under the scopes in their order."""
+    file = read_adapter(SPOT, file_name="a.yaml")
+    built = file.build(BEGAN_US, Path())
+    assert isinstance(built.adapter, Footprint)
+    assert (built.adapter.nodes, built.adapter.limit) == (3, 1_400_000)
+    assert built.adapter.terms.scopes == ("h100/east", "a100")
+    assert built.adapter.terms.period_us == 5_000_000
+    assert built.app.kinds == ("h100", "a100")
+    assert file.most_owed() == "at most $4.20/h, for as long as it runs: there is no budget"
+
+
+def test_a_deadline_counts_from_the_first_start() -> None:
+    """A duration is from the first start on, and so is the budget's; an instant is an instant."""
+    file = read_adapter(DEADLINE, file_name="a.yaml")
+    built = file.build(BEGAN_US, Path())
+    assert isinstance(built.adapter, DeadlineAdapter) and isinstance(built.app, BatchJob)
+    assert built.app.deadline_us == BEGAN_US + 24 * HOUR_US
+    assert built.app.work_left_us("a100") == 12 * HOUR_US
+    budget = built.adapter.terms.budget
+    assert budget is not None
+    assert (budget.total_micros, budget.ends_us) == (60_000_000, BEGAN_US + 30 * HOUR_US)
+    assert built.adapter.econ.micros_per_unit == 3_000_000
+    assert built.adapter.econ.pricing.horizon_s == 600
+    assert file.most_owed() == "at most $60.00 in all while it runs"
+    fixed = DEADLINE.replace("24h", "1970-02-20T00:00Z")
+    app = read_adapter(fixed, file_name="a.yaml").build(BEGAN_US, Path()).app
+    assert isinstance(app, BatchJob) and app.deadline_us == 50 * 24 * HOUR_US
+
+
+def test_what_is_offered_in_the_end_is_bounded() -> None:
+    """Without a budget, `most` says how far an urgent job goes."""
+    file = read_adapter(DEADLINE.replace("budget:", "most: 9 #"), file_name="a.yaml")
+    adapter = file.build(BEGAN_US, Path()).adapter
+    assert isinstance(adapter, DeadlineAdapter) and adapter.most_micros_per_hour == 9_000_000
+    assert file.most_owed() == "at most $9.00/h, for as long as it runs: there is no budget"
+
+
+def test_a_service_is_worth_what_its_requests_are(tmp_path: Path) -> None:
+    """At $0.40 a thousand, one request a second is worth $1.44 an hour; the load is read."""
+    (tmp_path / "load.csv").write_text("seconds,rate\n0,7\n10,9\n")
+    built = read_adapter(INFERENCE, file_name="a.yaml").build(BEGAN_US, tmp_path)
+    assert isinstance(built.adapter, EconAdapter) and isinstance(built.app, InferenceService)
+    assert built.adapter.micros_per_unit == pytest.approx(1_440_000)
+    assert built.left_out_when_stale == ("requests_per_s",)
+    telemetry = built.telemetry
+    assert telemetry is not None
+    asyncio.run(telemetry.refresh(BEGAN_US))
+    assert telemetry.levels(BEGAN_US)["requests_per_s"].value == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        ("adapter: spott\nname: a\n", 1, "'spott' is none of: on-demand, spot"),
+        ("name: a\n", 1, "'adapter' is missing"),
+        (SPOT.replace("nights", "my.nights"), 2, "part of order ids"),
+        (SPOT.replace("h100/east", "h100//east"), 3, "is not a scope"),
+        (SPOT.replace("[h100/east, a100]", "[]"), 3, "there must be at least 1"),
+        (SPOT.replace("nodes: 3", "nodes: 0"), 4, "write 1 or more"),
+        (SPOT.replace("1.40", "0"), 5, "write more than 0"),
+        (SPOT.replace("1.40", "cheap"), 5, "is not dollars per hour"),
+        (SPOT + "model: big\n", 6, "there is no field 'model'"),
+        (SPOT + "period: 0s\n", 6, "write more than 0"),
+        (
+            DEADLINE.replace("[h100, a100]", "[h100, b200]"),
+            3,
+            "nothing is said of b200 in 'speeds'",
+        ),
+        (DEADLINE.replace("24h", "soon"), 6, "is no deadline; write how long"),
+        (DEADLINE.replace("24h", "3h"), 6, "move the deadline or make the work shorter"),
+        (DEADLINE.partition("budget")[0], 6, "say how much that is, with 'budget' or with 'most'"),
+        (DEADLINE.replace("{h100: 1, a100: 0.5}", "{h100: 1, a100: 0}"), 5, "write more than 0"),
+        (INFERENCE.replace("planner-default", "good"), 6, "there is no objective named 'good'"),
+        (INFERENCE.replace("Llama-3.1-8B", "Llama"), 4, "there is no profile of the model"),
+        (INFERENCE, 8, "load.csv"),
+    ],
+)
+def test_what_is_wrong_is_shown_at_its_line(text: str, line: int, sentence: str) -> None:
+    """Each mistake is refused with the line it stands in and what to do about it."""
+    with pytest.raises(BadDocument) as refused:
+        build(text)
+    [problem] = refused.value.problems
+    assert problem.line == line
+    assert sentence in problem.sentence
+
+
+# --- maps ---------------------------------------------------------------------------------------
+
+POWER = """\
+telemetry:
+  row_1: {csv: power.csv, column: row_1}
+base: {h100: 2.00}
+cost: {h100: 1.00}
+every: 2s
+maps:
+  - map: power
+    rows: {h100/r1: row_1}
+"""
+
+
+def test_a_map_is_built_with_its_telemetry(tmp_path: Path) -> None:
+    """Prices, period and telemetry are those of the file; at rest there are the base prices."""
+    (tmp_path / "power.csv").write_text("seconds,row_1\n0,0.825\n")
+    built = read_inframap(POWER, file_name="m.yaml").build(tmp_path)
+    assert built.composition.period_us == 2_000_000 and built.inventory is None
+    assert built.telemetry is not None
+    asyncio.run(built.telemetry.refresh(0))
+    levels = {name: level.value for name, level in built.telemetry.levels(0).items()}
+    resources = tuple(Resource(f"h100/{row}/g0", None, 0, {}) for row in ("r1", "r2"))
+    steered = built.composition.step(levels, OperatorView(0, resources), 0)
+    assert [each.do for each in steered] == [
+        ChangeFloor("h100", 2_000_000),
+        ChangeFloor("h100/r1", 2_500_000),
+    ]
+    rest = built.at_rest.step({}, OperatorView(0, resources, {"h100/r1": 2_500_000}), 0)
+    assert [each.do for each in rest] == [
+        ChangeFloor("h100", 2_000_000),
+        ChangeFloor("h100/r1", 0),
+    ]
+
+
+def test_power_that_was_never_read_asks_for_nothing(tmp_path: Path) -> None:
+    """Where the file does not say what is safe, it is what leaves the price as it is."""
+    (tmp_path / "power.csv").write_text("seconds,row_1\n0,\n")
+    telemetry = read_inframap(POWER, file_name="m.yaml").build(tmp_path).telemetry
+    assert telemetry is not None
+    assert telemetry.levels(0)["row_1"].value == 0.7
+
+
+def test_a_map_knows_its_cluster(tmp_path: Path) -> None:
+    """The inventory is what the cluster's file says, or nothing is known beforehand."""
+    (tmp_path / "power.csv").write_text("seconds,row_1\n0,0.5\n")
+    text = POWER + f"cluster: {EXAMPLES / 'cluster.yaml'}\n"
+    inventory = read_inframap(text, file_name="m.yaml").build(tmp_path).inventory
+    assert inventory is not None and len(inventory) == 64
+    assert inventory["h100/us-east/r1/h1/g0"]["device"] == "g0"
+    (tmp_path / "bad.yaml").write_text("trees: 3\n")
+    with pytest.raises(TopologyError):
+        read_inframap(POWER + "cluster: bad.yaml\n", file_name="m.yaml").build(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        (POWER.replace("h100/r1: row_1", "h100/r1: row_9"), 6, "there is no telemetry 'row_9'"),
+        (POWER.replace("{h100: 2.00}", "{}"), 3, "no tree has a base price"),
+        (POWER, 2, "power.csv"),
+        (POWER + "cluster: nowhere.yaml\n", 9, "can't be read"),
+    ],
+)
+def test_what_is_wrong_with_a_map(tmp_path: Path, text: str, line: int, sentence: str) -> None:
+    """A map's file is refused at its line, too."""
+    if "power.csv" not in sentence:
+        (tmp_path / "power.csv").write_text("seconds,row_1\n0,0.5\n")
+    with pytest.raises(BadDocument) as refused:
+        read_inframap(text, file_name="m.yaml").build(tmp_path)
+    [problem] = refused.value.problems
+    assert problem.line == line and sentence in problem.sentence
+
+
+def test_the_example_of_a_map_can_be_run() -> None:
+    """It builds as it stands."""
+    path = EXAMPLES / "inframaps" / "power.yaml"
+    assert read_inframap(path.read_text(), file_name=path.name).build(path.parent).telemetry
+
+
+# --- gauges -------------------------------------------------------------------------------------
+
+
+class Scripted:
+    """A source that says what it is told to say; None is nothing, a float is a number."""
+
+    def __init__(self) -> None:
+        self.value: float | None = 1.0
+        self.hangs = False
+
+    async def read(self, at_us: int) -> Reading | None:
+        if self.hangs:
+            await asyncio.sleep(3_600)
+        return None if self.value is None else Reading(self.value, at_us)
+
+    async def close(self) -> None:
+        pass
+
+
+def scripted() -> tuple[Scripted, Telemetry]:
+    source = Scripted()
+    steady = Steady(stale_after_us=10, drift_us=10, default=0.0)
+    return source, Telemetry({"load": Feed(source, steady)})
+
+
+def test_a_gauge_warns_once_for_each_change() -> None:
+    """Held, stale, unknown and back again: one sentence each, however long it lasts."""
+    source, telemetry = scripted()
+    warnings: list[str] = []
+
+    async def scene() -> None:
+        gauge = Gauges(telemetry, warnings.append)
+        assert await gauge.read(0) == {"load": 1.0}
+        source.value = None
+        assert await gauge.read(5) == {"load": 1.0}
+        assert await gauge.read(6) == {"load": 1.0}
+        assert await gauge.read(15) == {"load": 0.5}
+        assert await gauge.read(16) == {"load": pytest.approx(0.4)}
+        assert await gauge.read(30) == {"load": 0.0}
+        source.value = 3.0
+        assert await gauge.read(40) == {"load": 3.0}
+        await gauge.close()
+
+    asyncio.run(scene())
+    words = ("can't be read now", "is stale", "is not known", "is read again")
+    assert len(warnings) == 4
+    assert all(word in warning for word, warning in zip(words, warnings, strict=True))
+
+
+def test_a_stale_gauge_can_be_left_out() -> None:
+    """Where no default is safe, what is stale is not passed on."""
+    source, telemetry = scripted()
+
+    async def scene() -> None:
+        gauge = Gauges(telemetry, lambda said: None, ("load",))
+        assert await gauge.read(0) == {"load": 1.0}
+        source.value = None
+        assert await gauge.read(9) == {"load": 1.0}
+        assert await gauge.read(11) == {}
+        await gauge.close()
+
+    asyncio.run(scene())
+
+
+def test_a_source_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes the last value, and one reading at most is under way."""
+    monkeypatch.setattr(gauges, "WAIT_S", 0.01)
+    source, telemetry = scripted()
+
+    async def scene() -> None:
+        gauge = Gauges(telemetry, lambda said: None)
+        await gauge.read(0)
+        source.hangs = True
+        async with asyncio.timeout(5):
+            assert await gauge.read(5) == {"load": 1.0}
+            assert await gauge.read(6) == {"load": 1.0}
+        await gauge.close()
+
+    asyncio.run(scene())

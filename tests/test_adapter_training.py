@@ -1,0 +1,202 @@
+"""Elastic training on the market: near what it holds, as planned at these prices."""
+
+import msgspec
+import pytest
+
+from laissez.adapters.econ import EconAdapter
+from laissez.adapters.footprint import Footprint
+from laissez.adapters.intent import Terms
+from laissez.adapters.training import TrainingAdapter, rounded
+from laissez.adapters.view import MarketView
+from laissez.model import (
+    ChangeFloor,
+    ChangeLimit,
+    Filled,
+    Holding,
+    Lost,
+    OfferResource,
+    PlaceOrder,
+    Quoted,
+)
+from laissez.model.values import Cause
+from laissez.runners.simulated import Tenant, World
+from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
+from toy import Crew
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DOLLAR = 1_000_000
+PERIOD = 10 * SECOND
+SETUP = Setup(gpus=(("h100", "H100"), ("a100", "A100-80")))
+# tree / zone / rack / nvlink / host / gpu
+HERE, THERE = "h100/z/r0/n0", "h100/z/r1/n0"
+
+
+def job(samples: int = 400_000, hours: float = 4.0, nodes_max: int = 8) -> TrainingJob:
+    return TrainingJob(
+        TrainingSpec(samples, SETUP, deadline_us=round(hours * HOUR), nodes_max=nodes_max)
+    )
+
+
+def adapter_of(dollars: float, *scopes: str) -> TrainingAdapter:
+    terms = Terms("train", scopes or ("h100", "a100"), PERIOD)
+    return TrainingAdapter(EconAdapter(terms, dollars * DOLLAR))
+
+
+def quotes(**rates: tuple[float, bool]) -> dict[str, Quoted]:
+    named = {scope.replace("__", "/"): rate for scope, rate in rates.items()}
+    return {s: Quoted(0, s, round(rate * DOLLAR), idle) for s, (rate, idle) in named.items()}
+
+
+def held(resource: str, cause: Cause = "demand") -> Holding:
+    return Holding(resource, 0, 3 * DOLLAR, 30 * DOLLAR, None, {}, "ada", cause)
+
+
+def test_the_first_node_comes_from_anywhere_and_only_one() -> None:
+    """By hand: one H100 alone is a pace of 1; at $20 a unit and 120 s of 180 s lost, $6.67."""
+    app, adapter = job(), adapter_of(20.0)
+    view = MarketView(0, (), (), quotes(h100=(3.0, True), a100=(9.0, False)))
+    placed = [action.do for action in adapter.step(app, view, 0)]
+    assert [(do.scope, do.price) for do in placed if isinstance(do, PlaceOrder)] == [
+        ("h100", 6_666_666)
+    ]
+
+
+def test_the_next_ones_are_wanted_beside_the_first() -> None:
+    """The sibling in the NVLink domain is ordered by the scope of the domain, and of no other."""
+    app, adapter = job(), adapter_of(20.0)
+    app.gain(f"{HERE}/h0/g0", 0)
+    holdings = (held(f"{HERE}/h0/g0"),)
+    assert adapter.near(app, holdings) == (HERE, "h100/z/r0")
+    assert adapter.scopes_to_quote(app, holdings) == (HERE, "h100/z/r0", "h100", "a100")
+    at_hand = quotes(h100__z__r0__n0=(3.0, True), h100__z__r0=(3.0, True), h100=(3.0, True))
+    placed = [action.do for action in adapter.step(app, MarketView(0, holdings, (), at_hand), 0)]
+    scopes = [do.scope for do in placed if isinstance(do, PlaceOrder)]
+    assert len(scopes) > 1 and set(scopes) == {HERE}
+
+
+def test_what_is_near_and_too_dear_is_not_in_the_shadow_plan() -> None:
+    """With the domain at $50 and the rack at $3, the plan goes to the rack."""
+    app, adapter = job(), adapter_of(20.0)
+    app.gain(f"{HERE}/h0/g0", 0)
+    holdings = (held(f"{HERE}/h0/g0"),)
+    at_hand = quotes(h100__z__r0__n0=(50.0, True), h100__z__r0=(3.0, True), h100=(9.0, True))
+    plan = adapter.shadow_plan(app, MarketView(0, holdings, (), at_hand), holdings, 5.0 * DOLLAR)
+    assert {use.place for use in plan.uses} == {f"{HERE}/h0/g0", "h100/z/r0"}
+
+
+def test_it_orders_nowhere_outside_its_scopes() -> None:
+    """A job that may use one rack does not bid for the next."""
+    app, adapter = job(), adapter_of(20.0, HERE)
+    app.gain(f"{HERE}/h0/g0", 0)
+    assert adapter.near(app, (held(f"{HERE}/h0/g0"),)) == (HERE,)
+    assert adapter.near(app, (held(f"{THERE}/h0/g0"),)) == ()
+
+
+def test_limits_are_a_staircase_and_lowest_after_a_checkpoint() -> None:
+    """By hand from the hooks: (1 + (120 + since)/180) * 1.25 of what each step down loses."""
+    app, adapter = job(), adapter_of(20.0)
+    for number in range(2):
+        app.gain(f"{HERE}/h0/g{number}", 0)
+    limits = {}
+    for at_us in (120 * SECOND, 180 * SECOND):
+        app.advance(at_us)
+        holdings = tuple(held(f"{HERE}/h0/g{number}") for number in range(2))
+        view = MarketView(at_us, holdings, (), {})
+        limits[at_us] = {
+            action.do.resource: action.do.limit
+            for action in adapter.step(app, view, at_us)
+            if isinstance(action.do, ChangeLimit)
+        }
+        first = app.worth_of_losing(f"{HERE}/h0/g0").now
+        since_s = at_us / SECOND - 120
+        expected = first * 20 * DOLLAR * (1 + (120 + since_s) / 180) * 1.25
+        assert limits[at_us][f"{HERE}/h0/g0"] == int(expected)
+        assert limits[at_us][f"{HERE}/h0/g1"] >= limits[at_us][f"{HERE}/h0/g0"]
+    early, late = limits.values()
+    assert all(early[node] < late[node] for node in early)
+
+
+def cluster() -> World:
+    """Two racks of one domain with four H100s each, and the same in A100s."""
+    world = World()
+    for tree, dollars in (("h100", 3), ("a100", 1.5)):
+        world.operate(ChangeFloor(tree, round(dollars * DOLLAR)), 0)
+        for rack in range(2):
+            for gpu in range(4):
+                world.operate(OfferResource(f"{tree}/z/r{rack}/n0/h0/g{gpu}"), 0)
+    return world
+
+
+def domains_held(world: World, tenant: str) -> set[str]:
+    return {path.rpartition("/h0/")[0] for path in world.market.holdings(tenant)}
+
+
+def test_a_job_grows_within_one_domain_and_is_in_time() -> None:
+    """Free GPUs are spread over racks, but the job has its own beside each other."""
+    world, app = cluster(), job(samples=200_000, hours=3.0, nodes_max=4)
+    world.join(Tenant("train", adapter_of(12.0, "h100"), app))
+    world.run(10 * MINUTE)
+    assert len(world.market.holdings("train")) == 4
+    assert len(domains_held(world, "train")) == 1
+    world.run(3 * HOUR)
+    assert app.is_done and not world.market.holdings("train")
+
+
+def test_a_displaced_job_goes_on_with_what_is_left() -> None:
+    """Somebody pays more for two of its GPUs: it loses these, goes on, and is done later."""
+    done = {}
+    for rivals in (0, 2):
+        world, app = cluster(), job(samples=100_000, hours=3.0, nodes_max=4)
+        world.join(Tenant("train", adapter_of(12.0, "h100/z/r0"), app))
+        rival = Footprint(Terms("rival", ("h100/z/r0",), PERIOD), rivals, 500 * DOLLAR)
+        world.join(Tenant("rival", rival, Crew(), begins_us=20 * MINUTE))
+        world.run(20 * MINUTE - 1)
+        had = len(world.market.holdings("train"))
+        assert had > 2
+        world.run(30 * MINUTE)
+        lost = [said for said in world.log if said.who == "train" and isinstance(said.what, Lost)]
+        assert len(lost) == max(0, had + rivals - 4)
+        while not app.is_done and world.now_us < 6 * HOUR:
+            world.run(world.now_us + PERIOD)
+        done[rivals] = world.now_us
+    assert done[0] < done[2] < 6 * HOUR
+
+
+def test_plans_are_remembered_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred steps on a quiet market make a handful of plans."""
+    world, app = cluster(), job(samples=200_000, hours=3.0, nodes_max=4)
+    adapter = adapter_of(12.0)
+    world.join(Tenant("train", adapter, app))
+    world.run(10 * MINUTE)
+    view_groups = []
+    original = TrainingAdapter.shadow_plan
+
+    def counted(self: TrainingAdapter, *args: object) -> object:
+        plan = original(self, *args)  # type: ignore[arg-type]
+        view_groups.append(id(plan))
+        return plan
+
+    monkeypatch.setattr(TrainingAdapter, "shadow_plan", counted)
+    world.run(25 * MINUTE)
+    assert len(view_groups) >= 90
+    assert len(set(view_groups)) <= 10
+    assert [rounded(number) for number in (1.234, 0.0567, 98_765.0, 0.0)] == [
+        1.2,
+        0.057,
+        99_000.0,
+        0.0,
+    ]
+
+
+def test_it_is_told_why() -> None:
+    """Every action has its reason, and every fill follows from an order of its own."""
+    world, app = cluster(), job(samples=50_000, hours=3.0, nodes_max=4)
+    world.join(Tenant("train", adapter_of(12.0), app))
+    world.run(2 * HOUR)
+    own = [said for said in world.log if said.who == "train"]
+    assert all(said.why for said in own if not isinstance(said.what, Filled | Lost))
+    placed = {said.what.order for said in own if isinstance(said.what, PlaceOrder)}
+    assert {said.what.order for said in own if isinstance(said.what, Filled)} <= placed
+    assert msgspec.json.encode(own[0].what)
