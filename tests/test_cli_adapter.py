@@ -1,7 +1,9 @@
 """`laissez adapter` and `laissez inframap` against the real service, as people type them."""
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from laissez.cli.main import cli
-from laissez.client import Client
+from laissez.client import Client, Refusal
 from serving import Served, served
 
 REPO = Path(__file__).parents[1]
@@ -57,7 +59,7 @@ class Desk:
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    def lines(self, *words: str) -> list[dict[str, Any]]:
+    def lines(self, *words: str) -> list[Any]:
         return [json.loads(line) for line in self.text(*words, "--json").splitlines()]
 
     def error(self, *words: str, exit_code: int) -> str:
@@ -73,6 +75,13 @@ class Desk:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+
+def rest_of(running: subprocess.Popen[str]) -> tuple[str, str]:
+    """All that a process still says; `communicate` would lose what was read ahead."""
+    assert running.stdout is not None and running.stderr is not None
+    with running:
+        return running.stdout.read(), running.stderr.read()
 
 
 @pytest.fixture
@@ -136,6 +145,30 @@ def test_a_run_trades_remembers_and_goes_on(ml: Desk) -> None:
     assert ml.lines("holdings") == [[]]
 
 
+@pytest.mark.parametrize("kind", ["on-demand", "spot", "deadline", "inference", "training"])
+def test_the_examples_trade(ml: Desk, operator: Desk, kind: str) -> None:
+    """Each example holds something of the example cluster within a second or so, unrefused."""
+    operator.text("topology", "apply", str(REPO / "examples" / "cluster.yaml"), "--yes")
+    shutil.copytree(REPO / "examples" / "adapters", ml.folder / "adapters")
+    path = str(ml.folder / "adapters" / f"{kind}.yaml")
+    would = ml.lines("adapter", "run", path, "--dry-run")
+    assert any(line["what"] == "place" and line["is_rehearsal"] for line in would)
+    running = ml.start("adapter", "run", path, "--release", "--json")
+    said = []
+    assert running.stdout is not None
+    while not said or said[-1]["what"] != "won":
+        said.append(json.loads(running.stdout.readline()))
+    running.terminate()
+    out, error = rest_of(running)
+    assert (running.returncode, error) == (0, "")
+    said += [json.loads(line) for line in out.splitlines()]
+    assert not [line for line in said if line["what"] == "refused"]
+    assert said[-1]["why"] == "nothing is held"
+    assert sum(line["what"] == "won" for line in said) == sum(
+        line["what"] == "lost" for line in said
+    )
+
+
 def test_a_dry_run(ml: Desk) -> None:
     """It says what it would do; nothing is sent, and nothing remembered."""
     path = ml.file("a.yaml", SPOT)
@@ -186,7 +219,7 @@ def test_a_signal_stops_it_tidily(ml: Desk, number: signal.Signals) -> None:
         pass
     assert len(ml.lines("orders")[0]) == 1
     running.send_signal(number)
-    out, error = running.communicate(timeout=30)
+    out, error = rest_of(running)
     assert (running.returncode, error) == (0, "")
     assert json.loads(out.splitlines()[-1])["what"] == "ends"
     assert ml.lines("orders") == [[]]
@@ -199,10 +232,14 @@ def test_a_reader_that_goes_away_stops_it(ml: Desk) -> None:
     assert running.stdout is not None
     running.stdout.readline()
     running.stdout.close()
-    while not ml.lines("orders")[0]:
-        time.sleep(0.02)
+    end_s = time.monotonic() + 30
     with Client(ml.environment["LAISSEZ_URL"], ml.environment["LAISSEZ_TOKEN"]) as client:
-        client.cancel("nights.0")
+        while running.poll() is None and time.monotonic() < end_s:
+            for order in client.orders():  # so that it has something to say
+                with contextlib.suppress(Refusal):
+                    client.cancel(order.order)
+            time.sleep(0.05)
+    running.kill()
     assert running.wait(30) == 141
     assert running.stderr is not None
     running.stderr.close()

@@ -43,7 +43,7 @@ ROOMS = {
     "market": room("model", third_party=("msgspec",)),
     "demo": room("", "model", "market", third_party=("rich",)),
     "amounts": room("model"),
-    "topology": room("model", "amounts", third_party=("msgspec", "yaml")),
+    "topology": room("model", "amounts", "documents", third_party=("msgspec", "yaml")),
     "documents": room("amounts", third_party=("msgspec", "yaml")),
     "telemetry": room("amounts", "documents", third_party=("httpx", "msgspec")),
     "deadline": room(

@@ -13,11 +13,12 @@ from client_pool import Pool
 from laissez.adapters.budget import Budget
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
-from laissez.client import AsyncClient, Client, Unauthenticated
+from laissez.client import AsyncClient, Unauthenticated
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
 from laissez.runners.entries import Entry, sentence
 from laissez.runners.live import run_adapter
 from laissez.runners.memory import BadMemory, Kept, Memory, read_memory
+from laissez.runners.waiting import pause, unless_stopped
 from laissez.workloads.standing import Standing
 from serving import Served, served
 
@@ -536,7 +537,22 @@ def test_a_memory_that_cannot_be_written_is_warned_of_once(
     play(real, scene)
 
 
-def test_a_client_of_this_test_is_a_tenant(real: Served) -> None:
-    """The service that the other tests stand on knows who they are."""
-    with Client(real.url, real.secrets["ada"]) as client:
-        assert client.status().tenant == "ada"
+def test_a_wait_never_swallows_that_it_is_cancelled() -> None:
+    """Whoever is cancelled while it waits ends, at whatever moment that comes."""
+
+    async def for_ever(stop: asyncio.Event) -> None:
+        while True:
+            await unless_stopped(asyncio.sleep(0), stop)
+            await pause(0, stop)
+
+    async def scene() -> None:
+        for turns in range(40):
+            waiting = asyncio.create_task(for_ever(asyncio.Event()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            async with asyncio.timeout(PATIENCE_S):
+                with pytest.raises(asyncio.CancelledError):
+                    await waiting
+
+    asyncio.run(scene())

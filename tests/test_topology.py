@@ -7,6 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from laissez.amounts import BadAmount, basis_points, micros_per_hour, microseconds
+from laissez.documents import BadDocument
+from laissez.documents.problems import text_lines
 from laissez.market import Market
 from laissez.market.checks import MAX_DEPTH, is_name, is_path
 from laissez.topology import (
@@ -26,7 +28,6 @@ from laissez.topology import (
     read_cluster,
 )
 from laissez.topology.names import DEPTH_MAX, name_problem
-from laissez.topology.problems import text_lines
 from laissez.topology.ranges import BadRange, parse
 
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "cluster.yaml"
@@ -137,7 +138,7 @@ MISTAKES = [
     ("version: 1\ntrees: {}", 2, 8, "no tree here"),
     ("version: 1\ntrees:\n", 2, 7, "trees has to be keys"),
     ("version: 1\ntrees: [h100]", 2, 8, "trees has to be keys"),
-    (ONE_BLOCK + "? [a]\n: 1", 7, 3, "a key in the file is not a text"),
+    (ONE_BLOCK + "? [a]\n: 1", 7, 3, "a key must be text"),
     (ONE_BLOCK + "tres: 1", 7, 1, "did you mean 'trees'?"),
     # YAML itself
     ("version: 1\n\ttrees: 1", 2, 1, "use spaces"),
@@ -153,7 +154,7 @@ MISTAKES = [
     ("version: 1\r\nx: \x00", 2, 4, "U+0000"),
     ('version: 1\nx: "\\UFFFFFFFF"', 2, 7, "escape"),
     ("version: 1\ntrees: " + "[" * 9000, 2, 19, "nested deeper"),
-    ("# " + "x" * 1_000_000, 1, 1, "1,000,000 characters"),
+    ("# " + "x" * 1_000_000, 1, 1, "1,000,000 characters; write ranges like r[1-40]"),
     (BLOCK + "{zone: a, gpu: g[0-7]}", 6, 25, 'quotes; write "g[0-7]"'),
     (BLOCK + "{zone: [r[1-3,7], r9], gpu: g}", 6, 18, 'quotes; write "r[1-3,7]"'),
     (BLOCK + "{zone: a\n      - {zone: b", 7, 9, "opened in line 6 is not closed"),
@@ -171,7 +172,7 @@ MISTAKES = [
     ("version: 1\ntrees:\n  h100: {levels: [a]}\n", 3, 3, "has no layout"),
     (TWO_LEVELS.replace("h100", "a/b"), 3, 3, "has a '/'"),
     (TWO_LEVELS.replace("h100", "h[1-2]"), 3, 3, "can't be a range"),
-    (ONE_BLOCK + "  h100: {}", 7, 3, "written twice, first in line 3"),
+    (ONE_BLOCK + "  h100: {}", 7, 3, "there twice, first in line 3"),
     (ONE_BLOCK + "    flor: 1", 7, 5, "did you mean 'floor'?"),
     (ONE_BLOCK.replace("[zone, gpu]", "zone/gpu"), 4, 13, "has to be a list"),
     (ONE_BLOCK.replace("[zone, gpu]", "[]"), 4, 13, "at least one level"),
@@ -185,7 +186,7 @@ MISTAKES = [
     (TWO_LEVELS + "      zone: a", 6, 7, "after a dash"),
     (BLOCK + "a", 6, 9, "block of the layout has to be keys"),
     (BLOCK + "zone: a", 6, 9, "lacks 'gpu'"),
-    (BLOCK + "{zone: a, gpu: b, gpu: c}", 6, 27, "written twice, first in line 6"),
+    (BLOCK + "{zone: a, gpu: b, gpu: c}", 6, 27, "there twice, first in line 6"),
     (BLOCK + "{zone: a, gpu: b, zoone: c}", 6, 27, "did you mean 'zone'?"),
     (BLOCK + "{zone: a, gpu: b, floor: 2}", 6, 27, "put it under 'floors:'"),
     (BLOCK + "{zone: a, gpu: }", 6, 23, "has no value"),
@@ -236,7 +237,7 @@ MISTAKES = [
 )
 def test_a_problem_is_shown_at_its_place(text: str, line: int, column: int, message: str) -> None:
     """Each mistake is found where it was made, and the sentence says what to do."""
-    found = [problem for problem in problems(text).problems if message in problem.message]
+    found = [problem for problem in problems(text).problems if message in problem.sentence]
     assert [(problem.line, problem.column) for problem in found] == [(line, column)]
 
 
@@ -263,9 +264,10 @@ def test_a_floor_is_not_blamed_for_a_block_that_was_not_understood() -> None:
 
 
 def test_an_error_reads_like_a_compiler_s() -> None:
-    """File, line, column and sentence; below it the line, and a caret under the place."""
+    """File, line, column and sentence; below it the line, and a caret: as for any document."""
     with pytest.raises(TopologyError) as caught:
         read_cluster(BLOCK + "zone: a\n        gpu: g[9-3]\n", name="east.yaml")
+    assert isinstance(caught.value, BadDocument)
     assert str(caught.value) == (
         "east.yaml:7:14: gpu 'g[9-3]' counts down; write g[3-9]\n"
         "            gpu: g[9-3]\n"

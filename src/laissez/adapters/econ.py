@@ -28,6 +28,8 @@ from laissez.model import Holding, Quoted
 from laissez.workloads.application import Application, Worth
 
 WISHES_MAX = 16
+WHY_KEPT = "without it {:.3g} of utility is lost, and {:.0f} s of work"
+WHY_WANTED = "one more adds {:.3g} of utility, {:.3g} at full use"
 
 
 class EconAdapter(msgspec.Struct, frozen=True):
@@ -67,7 +69,8 @@ class EconAdapter(msgspec.Struct, frozen=True):
             worth = app.worth_of_losing(holding.resource, gone)
             limit = self.limit(app, holding, worth, value)
             if limit >= 1:
-                keep.append(Keep(holding.resource, limit, _why_limit(app, holding, worth)))
+                figures = (worth.now, app.since_checkpoint_s(holding.resource))
+                keep.append(Keep(holding.resource, limit, WHY_KEPT, figures))
             if not is_paper:
                 gone.append(holding.resource)
         return tuple(reversed(keep))
@@ -128,8 +131,8 @@ class EconAdapter(msgspec.Struct, frozen=True):
             bid = max(bid, rate)
         if bid < 1:
             return None
-        why = f"one more adds {worth.now:.3g} of utility, {worth.full:.3g} at full use"
-        return Offer(Wish(scope, bid, bid, why), worth, rate, quote.idle and rate <= bid)
+        wish = Wish(scope, bid, bid, WHY_WANTED, worth)
+        return Offer(wish, worth, rate, quote.idle and rate <= bid)
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -161,8 +164,3 @@ def _cold_and_slow_first(app: Application, held: Sequence[Holding]) -> list[Hold
         return is_warm, app.worth_of_losing(holding.resource).full, holding.resource
 
     return sorted(held, key=rank)
-
-
-def _why_limit(app: Application, holding: Holding, worth: Worth) -> str:
-    redone_s = app.since_checkpoint_s(holding.resource)
-    return f"without it {worth.now:.3g} of utility is lost, and {redone_s:.0f} s of work"

@@ -15,10 +15,11 @@ from laissez.adapters.pricing import Pricing
 
 SECONDS_PER_HOUR = 3_600
 PRICED_REQUESTS = 1_000
+NODE_PRICING = Pricing()
 
 
 def inference_adapter(
-    terms: Terms, micros_per_thousand_requests: float, pricing: Pricing = Pricing()
+    terms: Terms, micros_per_thousand_requests: float, pricing: Pricing = NODE_PRICING
 ) -> EconAdapter:
     """Utility is requests per second, so a unit is worth what an hour of them is paid."""
     micros_per_unit = micros_per_thousand_requests * SECONDS_PER_HOUR / PRICED_REQUESTS

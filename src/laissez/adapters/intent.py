@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.adapters.budget import Budget
-from laissez.adapters.view import Action, MarketView, covers, kind_of
+from laissez.adapters.view import Action, MarketView, kind_of
 from laissez.model import AmendOrder, CancelOrder, ChangeLimit, Holding, OpenOrder, PlaceOrder
 from laissez.model import Release as ReleaseResource
 from laissez.model.values import MAX_RATE
@@ -29,11 +29,12 @@ LEASE_STEPS = 10
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """A holding to keep, up to a limit."""
+    """A holding to keep, up to a limit. `why` is filled in with `figures` if it is ever told."""
 
     resource: str
     limit: int
     why: str = ""
+    figures: tuple[float, ...] = ()
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -43,6 +44,7 @@ class Wish(msgspec.Struct, frozen=True):
     price: int
     limit: int
     why: str = ""
+    figures: tuple[float, ...] = ()
 
 
 class Intent(msgspec.Struct, frozen=True):
@@ -87,7 +89,7 @@ def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action,
             if each.resource not in kept
         ),
         *(
-            Action(ChangeLimit(each.resource, wanted.limit), wanted.why)
+            Action(ChangeLimit(each.resource, wanted.limit), wanted.why.format(*wanted.figures))
             for each in held
             if (wanted := kept.get(each.resource)) is not None
             and _is_worth_sending(each, wanted.limit, terms, view)
@@ -104,11 +106,8 @@ def _why_released(resource: str, intent: Intent) -> str:
 
 def own_holdings(terms: Terms, view: MarketView) -> list[Holding]:
     """What the tenant holds under the adapter's scopes."""
-    return [
-        holding
-        for holding in view.holdings
-        if any(covers(scope, holding.resource) for scope in terms.scopes)
-    ]
+    under = tuple(f"{scope}/" for scope in terms.scopes)
+    return [each for each in view.holdings if f"{each.resource}/".startswith(under)]
 
 
 def own_orders(terms: Terms, view: MarketView) -> list[OpenOrder]:
@@ -143,7 +142,7 @@ def within_budget(
         wishes.append(
             wish
             if limit == wish.limit
-            else Wish(wish.scope, min(wish.price, limit), limit, wish.why)
+            else msgspec.structs.replace(wish, price=min(wish.price, limit), limit=limit)
         )
         left -= limit
     return tuple(keep), tuple(wishes)
@@ -193,11 +192,11 @@ def _order_actions(
         if order is None:
             order_id = f"{terms.prefix}{next(numbers)}"
             do = PlaceOrder(wish.scope, price, limit, order_id, expires)
-            yield Action(do, wish.why)
+            yield Action(do, wish.why.format(*wish.figures))
         else:
             changed = _amendment(order, price, limit, expires, terms, view)
             if changed is not None:
-                yield Action(changed, wish.why)
+                yield Action(changed, wish.why.format(*wish.figures))
 
 
 def _free_numbers(prefix: str, taken: set[str]) -> Iterator[int]:

@@ -101,12 +101,11 @@ class TrainingAdapter(msgspec.Struct, frozen=True):
     ) -> tuple[Wish, ...]:
         """An order for each node of the shadow plan that is not held yet."""
         near = self.near(app, held)
+        own = {each.resource for each in held}
         wishes: list[Wish] = []
         coming: list[str] = []
         for use in self.shadow_plan(app, view, held, value).uses:
-            for _ in range(use.count):
-                if any(use.place == each.resource for each in held):
-                    break
+            for _ in range(0 if use.place in own else use.count):
                 offer = self.econ.offer(app, view, use.place, coming, value)
                 if offer is None or len(wishes) == self.econ.wishes_max:
                     break

@@ -14,7 +14,8 @@ from laissez.cli.running import FILE, for_option, run_until_stopped
 from laissez.client import AsyncClient
 from laissez.documents import BadDocument
 from laissez.model.message import Message
-from laissez.runners.adapter_file import KINDS, AdapterFile, Built, read_adapter
+from laissez.runners.adapter_file import KINDS, AdapterFile, read_adapter
+from laissez.runners.adapter_specs import Built
 from laissez.runners.entries import Log
 from laissez.runners.live import run_adapter
 from laissez.runners.memory import BadMemory, Kept, Memory, read_memory

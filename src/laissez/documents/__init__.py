@@ -6,6 +6,7 @@ is to mend. It may import `amounts`, for what people write as money, shares and 
 given text, and opens no file.
 
     source       text -> YAML nodes that know their place
+    nodes        the fields of a node, and what is said of those that can't be there
     quantities   fields that are written as amounts: Dollars, Duration, Percentage
     declared     the words of a field in the order of its author
     reading      nodes + the types of a Struct -> a value

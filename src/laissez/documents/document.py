@@ -13,15 +13,15 @@ import msgspec
 import yaml
 from yaml.error import Mark
 
+from laissez.documents.nodes import Field, is_empty
 from laissez.documents.problems import BadDocument, Problems
-from laissez.documents.reading import Reader, is_empty, mark_of
-from laissez.documents.source import compose
+from laissez.documents.reading import Reader
+from laissez.documents.source import START, compose
 
 T = TypeVar("T")
 Place = str | tuple[str | int, ...]
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
-_START = Mark("", 0, 0, 0, None, 0)
 
 
 class Document(Generic[T]):
@@ -51,7 +51,7 @@ class Document(Generic[T]):
                 found = next((pair for pair in node.value if pair[0].value == str(step)), None)
                 if found is None:
                     return
-                mark, node = mark_of(*found), found[1]
+                mark, node = Field(*found).mark, found[1]
             elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
                 if step >= len(node.value):
                     return
@@ -77,7 +77,7 @@ def read(
         if not len(problems):
             return Document(value, text, root, file_name)
     elif not len(problems):
-        problems.add(_START, "the file is empty: here must be fields with values, not nothing")
+        problems.add(START, "the file is empty: here must be fields with values, not nothing")
     raise BadDocument(file_name, text, problems.in_order())
 
 

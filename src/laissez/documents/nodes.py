@@ -60,8 +60,8 @@ def unknown_field(name: str, known: Collection[str], hints: Mapping[str, str]) -
         return hints[name]
     close = get_close_matches(name, known, n=1)
     if close:
-        return f"there is no field {shown(name)} here; did you mean {close[0]!r}?"
-    return f"there is no field {shown(name)} here; take it out, or take one of: {', '.join(known)}"
+        return f"there is no field {shown(name)}; did you mean {close[0]!r}?"
+    return f"there is no field {shown(name)}; take it out, or take one of: {', '.join(known)}"
 
 
 def is_empty(node: yaml.Node) -> bool:

@@ -10,7 +10,6 @@ import math
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -19,10 +18,10 @@ from msgspec import inspect as types
 from yaml.error import Mark
 
 from laissez.documents.declared import as_declared
+from laissez.documents.nodes import Field, fields_of, is_empty, unknown_field, yaml_type
 from laissez.documents.problems import BadField, Problems, shown
 from laissez.documents.quantities import quantity, quantity_of
 
-_TAG = "tag:yaml.org,2002:"
 _TAGGED = {"int": "a whole number", "float": "a number", "bool": "true or false", "null": "nothing"}
 _FIELDS = types.StructType | types.DictType
 _LIST = types.ListType | types.VarTupleType | types.TupleType
@@ -93,8 +92,8 @@ class Reader:
     def _anything(self, node: yaml.Node) -> Any:
         """What YAML takes a node for, where any value can stand."""
         if isinstance(node, yaml.MappingNode):
-            pairs = self._pairs(node)
-            return {name: self._anything(value) for name, (_, value) in pairs.items()}
+            fields = fields_of(node, self._problems)
+            return {name: self._anything(field.value) for name, field in fields.items()}
         if isinstance(node, yaml.SequenceNode):
             return [self._anything(item) for item in node.value]
         assert isinstance(node, yaml.ScalarNode)
@@ -126,84 +125,59 @@ class Reader:
     def _mapping(self, node: yaml.MappingNode, options: Sequence[types.Type], mark: Mark) -> Any:
         structs = [each for each in options if isinstance(each, types.StructType)]
         dicts = [each for each in options if isinstance(each, types.DictType)]
-        pairs = self._pairs(node)
+        written = fields_of(node, self._problems)
         if dicts:
-            self._check_length(len(pairs), dicts[0], mark)
+            self._check_length(len(written), dicts[0], mark)
             return {
-                self._one_of(key, tuple(_options(dicts[0].key_type)), key.start_mark): self.value(
-                    value, dicts[0].value_type, mark_of(key, value)
-                )
-                for key, value in pairs.values()
+                self._one_of(
+                    field.key, tuple(_options(dicts[0].key_type)), field.key.start_mark
+                ): self.value(field.value, dicts[0].value_type, field.mark)
+                for field in written.values()
             }
-        struct = self._chosen(structs, pairs, mark) if structs[0].tag_field else structs[0]
-        return struct and self._struct(struct, pairs, mark)
+        struct = self._chosen(structs, written, mark) if structs[0].tag_field else structs[0]
+        return struct and self._struct(struct, written, mark)
 
     def _chosen(
-        self, structs: Sequence[types.StructType], pairs: Mapping[str, "_Pair"], mark: Mark
+        self, structs: Sequence[types.StructType], written: Mapping[str, Field], mark: Mark
     ) -> types.StructType | None:
         """Of several, the Struct whose tag is written."""
-        field = structs[0].tag_field or ""
+        tag_field = structs[0].tag_field or ""
         tags = {str(struct.tag): struct for struct in structs}
-        if field not in pairs:
-            self._problems.add(mark, f"{field!r} is missing; take one of: {', '.join(tags)}")
+        if tag_field not in written:
+            self._problems.add(mark, f"{tag_field!r} is missing; take one of: {', '.join(tags)}")
             return None
-        key, value = pairs[field]
-        written = value.value if isinstance(value, yaml.ScalarNode) else ""
-        if written not in tags:
-            self._problems.add(mark_of(key, value), _none_of(written, tags))
-        return tags.get(written)
+        field = written[tag_field]
+        tag = field.value.value if isinstance(field.value, yaml.ScalarNode) else ""
+        if tag not in tags:
+            self._problems.add(field.mark, _none_of(tag, tags))
+        return tags.get(tag)
 
     def _struct(
-        self, kind: types.StructType, pairs: Mapping[str, "_Pair"], mark: Mark
+        self, kind: types.StructType, written: Mapping[str, Field], mark: Mark
     ) -> msgspec.Struct | None:
         before = len(self._problems)
-        fields = {field.encode_name: field for field in kind.fields}
+        known = {each.encode_name: each for each in kind.fields}
         values: dict[str, Any] = {}
-        for name, (key, value) in pairs.items():
-            if name in fields:
-                field = fields[name]
-                values[field.name] = self.value(
-                    value, as_declared(kind.cls, field), mark_of(key, value)
-                )
+        for name, field in written.items():
+            if name in known:
+                field_type = as_declared(kind.cls, known[name])
+                values[known[name].name] = self.value(field.value, field_type, field.mark)
             elif name != kind.tag_field:
-                self._problems.add(key.start_mark, self._unknown(name, fields))
-        for name, field in fields.items():
-            if field.required and name not in pairs:
+                sentence = unknown_field(name, sorted(known), self._hints)
+                self._problems.add(field.key.start_mark, sentence)
+        for name, each in known.items():
+            if each.required and name not in written:
                 self._problems.add(mark, f"{name!r} is missing; add it")
         if len(self._problems) > before:
             return None
         try:
             return kind.cls(**values)
         except BadField as error:
-            written = next((f.encode_name for f in kind.fields if f.name == error.field), "")
-            place = mark_of(*pairs[written]) if written in pairs else mark
-            self._problems.add(place, str(error))
+            name = next((name for name in known if known[name].name == error.field), "")
+            self._problems.add(written[name].mark if name in written else mark, str(error))
         except ValueError as error:
             self._problems.add(mark, str(error))
         return None
-
-    def _pairs(self, node: yaml.MappingNode) -> dict[str, "_Pair"]:
-        """Keys and values by the text of the key, each once; YAML would take the last."""
-        pairs: dict[str, _Pair] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or is_empty(key):
-                self._problems.add(key.start_mark, "a key must be text; write 'key: value'")
-            elif key.value in pairs:
-                self._problems.add(
-                    key.start_mark, f"{shown(key.value)} is there twice; keep one of them"
-                )
-            else:
-                pairs[key.value] = key, value
-        return pairs
-
-    def _unknown(self, name: str, fields: Mapping[str, types.Field]) -> str:
-        if name in self._hints:
-            return self._hints[name]
-        close = get_close_matches(name, fields, n=1)
-        if close:
-            return f"there is no field {shown(name)}; did you mean {close[0]!r}?"
-        known = ", ".join(sorted(fields))
-        return f"there is no field {shown(name)}; take it out, or take one of: {known}"
 
     def _check_length(self, length: int, kind: types.Type, mark: Mark) -> None:
         sentence = _outside(length, kind, _LENGTHS)
@@ -211,24 +185,9 @@ class Reader:
             self._problems.add(mark, sentence)
 
 
-_Pair = tuple[yaml.ScalarNode, yaml.Node]
-
-
-def is_empty(node: yaml.Node) -> bool:
-    return _tag(node) == "null"
-
-
-def mark_of(key: yaml.Node, value: yaml.Node) -> Mark:
-    """Where to point for a value: at it, or at its key if it is further down."""
-    is_beside = value.start_mark.line == key.start_mark.line and not is_empty(value)
-    mark = value.start_mark if is_beside else key.start_mark
-    assert isinstance(mark, Mark)
-    return mark
-
-
 def _scalar(node: yaml.ScalarNode, kind: types.Type) -> Any:
     """A scalar as one type has it; a ValueError says what to write instead."""
-    text, tag = node.value, _tag(node)
+    text, tag = node.value, yaml_type(node)
     if isinstance(kind, types.NoneType) and tag == "null":
         return None
     if tag == "null":
@@ -348,8 +307,4 @@ def _name(node: yaml.Node) -> str:
         return "fields with values"
     if isinstance(node, yaml.SequenceNode):
         return "a list"
-    return _TAGGED.get(_tag(node), "text")
-
-
-def _tag(node: yaml.Node) -> str:
-    return str(node.tag).removeprefix(_TAG)
+    return _TAGGED.get(yaml_type(node), "text")

@@ -3,7 +3,12 @@
 Nodes are composed, never constructed: no YAML type is applied here, so a name `no` stays `no` and
 a price of 2.10 keeps its digits. Anchors, aliases and tags are refused: an alias can make a small
 file very large, and a reader has to jump. So every node is reached in exactly one way.
+
+What YAML says about syntax is turned into what to do, above all for the trap of our files: a bare
+`g[0-7]` or `{host}` where YAML takes the bracket for its own.
 """
+
+import re
 
 import yaml
 from yaml.error import Mark, MarkedYAMLError
@@ -12,7 +17,17 @@ from yaml.reader import ReaderError
 from laissez.documents.problems import Problems, shown, text_lines
 
 CHARACTERS_MAX = 1_000_000
-NESTING_MAX = 24
+NESTING_MAX = 12
+NEAR = 100
+
+START = Mark("", 0, 0, 0, None, 0)
+
+_PAIR = r"[\[{][^\[\]{}]*[\]}]"
+_WORD_WITH_BRACKETS = re.compile(rf"[^\s,:{{}}\[\]\"']+(?:{_PAIR}[^\s,:{{}}\[\]]*)+")
+_TEXT_AFTER_BRACKET = re.compile(rf"{_PAIR}\s*(?:[^\s,\[\]{{}}]|{_PAIR})*")
+_TEXT_AFTER_QUOTE = re.compile(r"\"[^\"]*\"\s*[^\s,]*|'[^']*'\s*[^\s,]*")
+# How YAML says that a bracket or quote was closed, and the text went on.
+_GOES_ON = re.compile(r"'<scalar>'|<block end>, but found '[\[{]'")
 
 _NEVER_CLOSED = "a quote or bracket that is opened here is never closed; close it"
 # What YAML says, in part, and what to do about it.
@@ -27,18 +42,19 @@ _ADVICE = {
     "mapping values are not allowed": (
         "a second ':' in one line, or an indent that does not fit; quote the text or align it"
     ),
-    "cannot start any token": "a text can't begin with this sign; put quotes around the text",
-    "<block end>": (
-        "this does not fit what stands before it; align it with the keys beside it, or put quotes "
-        "around a text with brackets or quotes in it"
-    ),
 }
 
 
-def compose(text: str, problems: Problems) -> yaml.Node | None:
-    """The root node of a text; None if it is empty, or if there are problems."""
+def compose(text: str, problems: Problems, *, to_shorten: str = "") -> yaml.Node | None:
+    """The root node of a text; None if it is empty, or if there are problems.
+
+    `to_shorten` says what to do about a text that is too long, where the format has a way.
+    """
     if len(text) > CHARACTERS_MAX:
-        problems.add(_mark_at("", 0), f"keep it below {CHARACTERS_MAX:,} characters; this is more")
+        advice = f"; {to_shorten}" if to_shorten else ""
+        problems.add(
+            START, f"this is too long; keep it below {CHARACTERS_MAX:,} characters{advice}"
+        )
         return None
     try:
         loader = _Loader(text, problems)
@@ -50,7 +66,8 @@ def compose(text: str, problems: Problems) -> yaml.Node | None:
     try:
         root = loader.get_single_node()
     except MarkedYAMLError as error:
-        problems.add(loader.place_to_mend(error), f"this is not YAML: {_advice(error)}")
+        mark = loader.place_to_mend(error)
+        problems.add(mark, f"this is not YAML: {_advice(error, mark, text_lines(text))}")
         return None
     except (ValueError, OverflowError):  # an escape for a character that does not exist
         mark = loader.get_mark()
@@ -104,13 +121,48 @@ def _mark_at(text: str, position: int) -> Mark:
     return Mark("", position, len(before) - 1, len(before[-1]), None, 0)
 
 
-def _advice(error: MarkedYAMLError) -> str:
+def _advice(error: MarkedYAMLError, mark: Mark, lines: list[str]) -> str:
     """What to do about an error of syntax."""
     problem = error.problem or "it is not clear what this is"
+    line = lines[mark.line] if mark.line < len(lines) else ""
     for sign, advice in _ADVICE.items():
         if sign in problem:
             return advice
+    trap = _trap(problem, line, mark.column)
+    if trap:
+        return trap
+    if "cannot start any token" in problem:
+        return f"a text can't begin with {line[mark.column : mark.column + 1]!r}; put it in quotes"
     if "parsing a flow" in (error.context or "") and error.context_mark:
         opened = f"opened in line {error.context_mark.line + 1}"
         return f"a comma is missing here, or the bracket {opened} is not closed; add it"
-    return f"{problem}; check quotes, brackets and indents"
+    if "<block end>" in problem:
+        return "this does not fit what stands before it; align it with the keys beside it"
+    context = f"{error.context}: " if error.context else ""
+    return f"{context}{problem}; check quotes, brackets and indents"
+
+
+def _trap(problem: str, line: str, column: int) -> str:
+    """What to do where text with a bracket or quote in it was written bare."""
+    if "but got '['" in problem or "but got '{'" in problem:
+        word = _around(_WORD_WITH_BRACKETS, line, column)
+        if word:
+            return f'within {{...}} or [...] a text with brackets needs quotes; write "{word}"'
+    if _GOES_ON.search(problem):
+        word = _around(_TEXT_AFTER_BRACKET, line, column)
+        if word:
+            return f'text that begins with a bracket needs quotes; write "{word}"'
+        word = _around(_TEXT_AFTER_QUOTE, line, column)
+        if word:
+            return f"the text goes on after its closing quote; put quotes around all of {word}"
+    return ""
+
+
+def _around(shape: re.Pattern[str], line: str, column: int) -> str:
+    """The text of a certain shape that begins before a column and reaches it, if it is near."""
+    start = max(0, column - NEAR)
+    near = line[start : column + NEAR]
+    matches = (
+        match[0] for match in shape.finditer(near) if match.start() < column - start <= match.end()
+    )
+    return next(matches, "")

@@ -7,9 +7,9 @@ background, a step waits for it a moment only, and takes what there is.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection
 
+from laissez.runners.waiting import abandon
 from laissez.telemetry import Freshness, Level, Telemetry
 
 WAIT_S = 1.0
@@ -54,9 +54,7 @@ class Gauges:
 
     async def close(self) -> None:
         if self._refreshing is not None:
-            self._refreshing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._refreshing
+            await abandon(self._refreshing)
 
     def _tell(self, name: str, level: Level) -> None:
         before = self._freshness.get(name, "fresh")

@@ -11,13 +11,13 @@ was missed, somebody who reads its state at every step needs nothing special: it
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import NamedTuple
 
 from laissez.client import AsyncClient, LaissezError
 from laissez.client.link import Streamed
 from laissez.client.stream import Reader
 from laissez.model import Filled, Happened, Lost, Notice, Rates, Resync
+from laissez.runners.waiting import abandon
 
 
 class News(NamedTuple):
@@ -60,9 +60,7 @@ class Listening:
 
     async def close(self) -> None:
         if self._following is not None:
-            self._following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._following
+            await abandon(self._following)
 
     async def _follow(self, reader: Reader) -> None:
         try:

@@ -7,9 +7,8 @@ step again, for as long as it is not stopped: whatever it wanted to do, it looks
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from laissez.client import ConnectionFailed, LaissezError, Refusal
 from laissez.client.link import RETRIED
@@ -43,10 +42,7 @@ async def unless_stopped(work: Awaitable[T], stop: asyncio.Event) -> T:
             raise Stopped
         return task.result()
     finally:
-        for each in (task, stopping):
-            each.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await each
+        await abandon(task, stopping)
 
 
 async def pause(seconds: float, *ends: asyncio.Event) -> None:
@@ -55,9 +51,17 @@ async def pause(seconds: float, *ends: asyncio.Event) -> None:
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in waits:
-            each.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+        await abandon(*waits)
+
+
+async def abandon(*tasks: asyncio.Future[Any]) -> None:
+    """End tasks in which nobody is interested any more, whatever becomes of them.
+
+    To be cancelled oneself meanwhile is another matter, and is not swallowed.
+    """
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Outage:

@@ -11,10 +11,11 @@ from itertools import chain, product, repeat
 from math import prod
 from string import Formatter
 
+from laissez.documents.nodes import Field, is_empty
+from laissez.documents.problems import Problems, shown
 from laissez.topology.cluster import LEVELS_ATTRIBUTE, Attributes
-from laissez.topology.fields import Field, is_empty, mapping, scalar
+from laissez.topology.fields import mapping, scalar
 from laissez.topology.names import name_problem
-from laissez.topology.problems import Problems, shown
 
 PATH_PLACEHOLDER = "path"
 

@@ -4,23 +4,12 @@ Each function returns what it read, or None (or less) after it has noted a probl
 reads may go on with the rest.
 """
 
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import yaml
 
-from laissez.topology.problems import Problems, shown
-
-_NULL = "tag:yaml.org,2002:null"
-
-
-class Field(NamedTuple):
-    """A key of a mapping, and where it and its value are written."""
-
-    name: str
-    key: yaml.Node
-    value: yaml.Node
+from laissez.documents.nodes import Field, fields_of, is_empty, unknown_field
+from laissez.documents.problems import Problems, shown
 
 
 def mapping(
@@ -30,42 +19,19 @@ def mapping(
     if not isinstance(node, yaml.MappingNode):
         problems.add(node.start_mark, f"{what} has to be keys with values; write {example}")
         return None
-    fields: dict[str, Field] = {}
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode) or is_empty(key):
-            problems.add(key.start_mark, f"a key in {what} is not a text; write {example}")
-        elif key.value in fields:
-            first = fields[key.value].key.start_mark.line + 1
-            problems.add(
-                key.start_mark,
-                f"{shown(key.value)} is written twice, first in line {first}; keep one of them",
-            )
-        else:
-            fields[key.value] = Field(key.value, key, value)
-    return fields
+    return fields_of(node, problems)
 
 
 def refuse_unknown(
-    fields: dict[str, Field],
+    fields: Mapping[str, Field],
     known: Sequence[str],
-    what: str,
     problems: Problems,
-    hints: dict[str, str] | None = None,
+    hints: Mapping[str, str] | None = None,
 ) -> None:
     """Note each key that is not one of those known, with the one that may be meant."""
     for field in fields.values():
-        if field.name in known:
-            continue
-        if hints and field.name in hints:
-            problems.add(field.key.start_mark, hints[field.name])
-            continue
-        close = get_close_matches(field.name, known, n=1)
-        advice = f"did you mean {close[0]!r}?" if close else f"it can have: {', '.join(known)}"
-        problems.add(field.key.start_mark, f"{what} has no key {shown(field.name)}; {advice}")
-
-
-def is_empty(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
+        if field.name not in known:
+            problems.add(field.key.start_mark, unknown_field(field.name, known, hints or {}))
 
 
 def scalar(node: yaml.Node, what: str, example: str, problems: Problems) -> str | None:

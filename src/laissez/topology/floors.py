@@ -10,10 +10,11 @@ import yaml
 from msgspec import Struct
 
 from laissez.amounts import micros_per_hour
+from laissez.documents.nodes import Field, is_empty
+from laissez.documents.problems import Problems, shown
 from laissez.topology.cluster import Floor
-from laissez.topology.fields import Field, amount, is_empty, mapping
+from laissez.topology.fields import amount, mapping
 from laissez.topology.layout import Expanded, NamePattern, read_pattern
-from laissez.topology.problems import Problems, shown
 
 FLOORS_MAX = 100_000
 

@@ -11,11 +11,12 @@ from math import prod
 import yaml
 from msgspec import Struct
 
+from laissez.documents.nodes import Field
+from laissez.documents.problems import Problems, shown
 from laissez.topology.attributes import filled, read_templates
 from laissez.topology.cluster import Attributes, Resource
-from laissez.topology.fields import Field, mapping, refuse_unknown, scalar
+from laissez.topology.fields import mapping, refuse_unknown, scalar
 from laissez.topology.names import name_problem
-from laissez.topology.problems import Problems, shown
 from laissez.topology.ranges import BadRange, Pattern, parse
 
 ATTRIBUTES_KEY = "attributes"
@@ -53,7 +54,7 @@ def read_block(node: yaml.Node, levels: tuple[str, ...], problems: Problems) -> 
     hints = {
         "floor": "a block has no floor of its own; put it under 'floors:' of the tree, by scope"
     }
-    refuse_unknown(fields, (*levels, ATTRIBUTES_KEY), "a block of the layout", problems, hints)
+    refuse_unknown(fields, (*levels, ATTRIBUTES_KEY), problems, hints)
     missing = [level for level in levels if level not in fields]
     if missing:
         lacking = ", ".join(repr(level) for level in missing)

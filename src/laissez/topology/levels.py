@@ -2,11 +2,12 @@
 
 import re
 
+from laissez.documents.nodes import Field
+from laissez.documents.problems import Problems, shown
 from laissez.topology.attributes import PATH_PLACEHOLDER
-from laissez.topology.fields import Field, scalar, sequence
+from laissez.topology.fields import scalar, sequence
 from laissez.topology.layout import ATTRIBUTES_KEY
 from laissez.topology.names import DEPTH_MAX
-from laissez.topology.problems import Problems, shown
 
 EXAMPLE = "levels: [zone, rack, host, gpu]"
 

@@ -12,21 +12,15 @@ import yaml
 from msgspec import Struct
 
 from laissez.amounts import basis_points, micros_per_hour, microseconds
+from laissez.documents.nodes import Field
+from laissez.documents.problems import BadDocument, Problems, shown
+from laissez.documents.source import START, compose
 from laissez.topology.cluster import Cluster, Guard, Resource, Tree
-from laissez.topology.fields import (
-    Field,
-    amount,
-    mapping,
-    refuse_unknown,
-    scalar,
-    sequence,
-)
+from laissez.topology.fields import amount, mapping, refuse_unknown, scalar, sequence
 from laissez.topology.floors import FloorPattern, read_floors, spread_floors
 from laissez.topology.layout import Block, Expanded, expand_block, read_block
 from laissez.topology.levels import read_levels
 from laissez.topology.names import name_problem
-from laissez.topology.problems import Problems, TopologyError, shown
-from laissez.topology.source import compose
 
 VERSION = 1
 RESOURCES_MAX = 2_000_000
@@ -34,6 +28,10 @@ RESOURCES_MAX = 2_000_000
 FILE_KEYS = ("version", "trees")
 TREE_KEYS = ("floor", "guard", "levels", "layout", "floors")
 GUARD_KEYS = ("rise", "fall", "hold", "window")
+
+
+class TopologyError(BadDocument):
+    """A description of a cluster that can't be used, with everything that is wrong with it."""
 
 
 class TreeDraft(Struct, frozen=True):
@@ -51,7 +49,9 @@ class TreeDraft(Struct, frozen=True):
 def read_cluster(text: str, *, name: str = "cluster.yaml") -> Cluster:
     """The cluster that a file describes; `TopologyError` says all that is wrong with it."""
     problems = Problems()
-    root = compose(text, problems)
+    root = compose(text, problems, to_shorten="write ranges like r[1-40]")
+    if root is None and not len(problems):
+        problems.add(START, "the file is empty; begin with 'version: 1' and 'trees:'")
     drafts = _read_file(root, problems) if root is not None else []
     trees: tuple[Tree, ...] = ()
     if _bearable(drafts, problems):
@@ -67,7 +67,7 @@ def _read_file(root: yaml.Node, problems: Problems) -> list[TreeDraft]:
         return []
     if not _version_is_ours(fields.get("version"), root, problems):
         return []  # what another version means by its keys is not for us to judge
-    refuse_unknown(fields, FILE_KEYS, "the file", problems)
+    refuse_unknown(fields, FILE_KEYS, problems)
     trees = fields.get("trees")
     if trees is None:
         problems.add(root.start_mark, "the file describes no trees; add 'trees:' with one in it")
@@ -107,7 +107,7 @@ def _read_tree(field: Field, problems: Problems) -> TreeDraft:
     fields = mapping(field.value, what, "levels: and layout: below it", problems)
     if fields is None:
         return TreeDraft(field.name, (), None, (), None, (), whole=False)
-    refuse_unknown(fields, TREE_KEYS, what, problems)
+    refuse_unknown(fields, TREE_KEYS, problems)
     for needed in ("levels", "layout"):
         if needed not in fields:
             problems.add(field.key.start_mark, f"{what} has no {needed}; add '{needed}:' to it")
@@ -143,7 +143,7 @@ def _read_guard(field: Field | None, problems: Problems) -> Guard | None:
     fields = mapping(field.value, "guard", example, problems)
     if fields is None:
         return None
-    refuse_unknown(fields, GUARD_KEYS, "guard", problems)
+    refuse_unknown(fields, GUARD_KEYS, problems)
     guard = Guard(
         amount(fields.get("rise"), basis_points, "25%", problems),
         amount(fields.get("fall"), micros_per_hour, "0.50", problems),

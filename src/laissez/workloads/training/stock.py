@@ -58,8 +58,8 @@ def stock_of(groups: Iterable[Group], levels: tuple[str, ...]) -> dict[str, tupl
     order = 0
     for group in groups:
         spot = spot_of(group.place, levels)
-        racks = kinds.setdefault(spot.kind, {})
         for _ in range(group.count):
+            racks = kinds.setdefault(spot.kind, {})
             alone = f"{group.place} #{order}"
             domains = racks.setdefault(spot.rack or alone, {})
             domains.setdefault(spot.domain or alone, []).append(

@@ -1,0 +1,389 @@
+"""What the file of each ready-made adapter may say, and how the adapter and its application are
+made of it.
+
+A field is written as people write it (an amount, a duration) and is checked here; `adapter_file`
+shows what is wrong at its line. What an adapter does not ask for has a default that suits most.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from laissez.adapters.adapter import Adapter
+from laissez.adapters.budget import Budget
+from laissez.adapters.deadline import DeadlineAdapter
+from laissez.adapters.econ import EconAdapter
+from laissez.adapters.footprint import Footprint
+from laissez.adapters.inference import inference_adapter
+from laissez.adapters.intent import Terms
+from laissez.adapters.pricing import BATCH_HORIZON_S, HORIZON_S, HYSTERESIS, Pricing, Variant
+from laissez.adapters.training import TrainingAdapter
+from laissez.adapters.urgency import DeadlineClock, plan_for
+from laissez.adapters.view import kind_of
+from laissez.amounts import BadAmount, microseconds
+from laissez.client.money import show_rate
+from laissez.deadline.classic import Greedy, OnDemandOnly, UniformProgress
+from laissez.deadline.job import hours
+from laissez.deadline.policy import Policy
+from laissez.documents import (
+    BadField,
+    Dollars,
+    DollarsPerHour,
+    Duration,
+    Share,
+    duration,
+)
+from laissez.inframaps.instants import instant_us
+from laissez.model.values import MAX_RATE
+from laissez.telemetry import SourceDescription, Telemetry
+from laissez.workloads.application import Application
+from laissez.workloads.batch import BatchJob, Work
+from laissez.workloads.inference import (
+    Hardware,
+    InferenceService,
+    InferenceSpec,
+    Load,
+    Objective,
+    preset,
+)
+from laissez.workloads.standing import Standing
+from laissez.workloads.training import DEFAULT_LEVELS, Setup, TrainingJob, TrainingSpec
+
+US_PER_S = 1_000_000
+US_PER_HOUR = 3_600 * US_PER_S
+PERIOD_US = 5 * US_PER_S
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_PART = re.compile(r"[^/\s]+")
+
+Positive = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=1)]
+Hours = Annotated[int, duration("h")]
+Period = Annotated[Duration, Meta(gt=0)]
+
+
+class BudgetSpec(Struct, frozen=True, kw_only=True):
+    """`lasts` is how long the money should last, from the first start."""
+
+    total: Dollars
+    lasts: Hours | None = None
+
+
+class PricingSpec(Struct, frozen=True, kw_only=True):
+    variant: Variant = "laissez"
+    horizon: Duration | None = None
+    hysteresis: Share = HYSTERESIS
+
+    def build(self, usual_horizon_s: float) -> Pricing:
+        horizon_s = usual_horizon_s if self.horizon is None else self.horizon / US_PER_S
+        return Pricing(self.variant, horizon_s, self.hysteresis)
+
+
+class Built(Struct, frozen=True):
+    """Everything that a runner needs. `left_out_when_stale`: see `gauges`."""
+
+    adapter: Adapter
+    app: Application
+    telemetry: Telemetry | None = None
+    left_out_when_stale: tuple[str, ...] = ()
+
+
+class _Spec(Struct, frozen=True, kw_only=True, tag_field="adapter"):
+    name: str
+    scopes: Annotated[tuple[str, ...], Meta(min_length=1)]
+    period: Period = PERIOD_US
+    budget: BudgetSpec | None = None
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadField(
+                "name", "a name has letters, digits, - and _ only, because it is part of order ids"
+            )
+        for scope in self.scopes:
+            if not all(_PART.fullmatch(part) for part in scope.split("/")):
+                raise BadField("scopes", f"{scope!r} is not a scope; write one such as h100/east")
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(kind_of(scope) for scope in self.scopes))
+
+    def terms(self, began_us: int) -> Terms:
+        budget = None
+        if self.budget is not None:
+            lasts = self.budget.lasts
+            budget = Budget(self.budget.total, None if lasts is None else began_us + lasts)
+        return Terms(self.name, self.scopes, self.period, budget)
+
+    def check_kinds(self, known: Mapping[str, object], field: str) -> None:
+        """Every scope is in a tree of which the work says something."""
+        for scope in self.scopes:
+            if kind_of(scope) not in known:
+                raise BadField(
+                    "scopes", f"{scope}: nothing is said of {kind_of(scope)} in {field!r}; add it"
+                )
+
+    @property
+    def blamed(self) -> str:
+        """The field to point at when what is written can't be built."""
+        return "$"
+
+    def most_per_hour(self) -> int | None:
+        """The sum of limits that it ever sets, if that is fixed."""
+        return None
+
+    def describe(self) -> str:
+        """What it does, as a sentence."""
+        raise NotImplementedError
+
+    def build(self, began_us: int, folder: Path) -> Built:
+        raise NotImplementedError
+
+
+class OnDemandSpec(_Spec, frozen=True, kw_only=True, tag="on-demand"):
+    nodes: Count
+    limit: Annotated[DollarsPerHour, Meta(gt=0)]
+
+    def most_per_hour(self) -> int:
+        return self.nodes * self.limit
+
+    def describe(self) -> str:
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        return f"holds {nodes}, each up to {show_rate(self.limit)}"
+
+    def build(self, began_us: int, folder: Path) -> Built:
+        adapter = Footprint(self.terms(began_us), self.nodes, self.limit)
+        return Built(adapter, Standing(self.trees, self.nodes))
+
+
+class SpotSpec(OnDemandSpec, frozen=True, kw_only=True, tag="spot"):
+    """The same, and it is the low limit that makes it spot."""
+
+
+class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
+    """`work` is the time on a node of the first kind in `speeds`; `value` is what an hour of it is
+    worth. Urgent, it offers up to `most` an hour, beside the budget."""
+
+    work: Annotated[Hours, Meta(gt=0)]
+    speeds: Annotated[dict[str, Positive], Meta(min_length=1)]
+    deadline: str
+    value: DollarsPerHour
+    most: DollarsPerHour | None = None
+    policy: Literal["uniform-progress", "greedy", "on-demand"] = "uniform-progress"
+    cold_start: Duration = 480 * US_PER_S
+    checkpoint_every: Period = 600 * US_PER_S
+    pricing: PricingSpec = PricingSpec()
+    progress: SourceDescription | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_kinds(self.speeds, "speeds")
+        _check_deadline(self.deadline)
+        if self.most is None and self.budget is None:
+            raise BadField(
+                "deadline",
+                "near the deadline it offers all that it has; say how much that is, with 'budget' "
+                "or with 'most'",
+            )
+
+    @property
+    def blamed(self) -> str:
+        return "$.deadline"
+
+    def most_per_hour(self) -> int | None:
+        return self.most
+
+    def describe(self) -> str:
+        first = next(iter(self.speeds))
+        return (
+            f"does {hours(self.work)} of work ({first}) by {self.deadline}, "
+            f"worth {show_rate(self.value)}"
+        )
+
+    def build(self, began_us: int, folder: Path) -> Built:
+        app = BatchJob(
+            Work(self.work / US_PER_HOUR, self.speeds),
+            deadline_us=_deadline_us(self.deadline, began_us),
+            start_us=began_us,
+            cold_start_s=self.cold_start / US_PER_S,
+            checkpoint_every_s=self.checkpoint_every / US_PER_S,
+        )
+        plan = plan_for(
+            app,
+            released_us=began_us,
+            period_us=self.period,
+            checkpoint_every_us=self.checkpoint_every,
+        )
+        econ = EconAdapter(
+            self.terms(began_us), float(self.value), self.pricing.build(BATCH_HORIZON_S)
+        )
+        most = MAX_RATE if self.most is None else self.most
+        clock = DeadlineClock(plan, _POLICIES[self.policy](plan.job), econ)
+        adapter = DeadlineAdapter(econ, clock, most)
+        return _with_telemetry(adapter, app, {"done": self.progress}, folder)
+
+
+class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
+    """`value` is in dollars for a thousand requests within their objective; `nodes` says what a
+    node of each tree is. The load is measured; the tokens too, or they are as given."""
+
+    model: str
+    nodes: Annotated[dict[str, Hardware], Meta(min_length=1)]
+    objective: Objective | str
+    value: Dollars
+    load: SourceDescription
+    prompt_tokens: Positive | SourceDescription = 1_000.0
+    output_tokens: Positive | SourceDescription = 200.0
+    expected_requests_per_s: Annotated[float, Meta(ge=0)] = 0.0
+    cold_start: Duration = 60 * US_PER_S
+    pricing: PricingSpec = PricingSpec()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_kinds(self.nodes, "nodes")
+        if isinstance(self.objective, str):
+            try:
+                preset(self.objective)
+            except ValueError as error:
+                raise BadField("objective", str(error)) from None
+
+    @property
+    def blamed(self) -> str:
+        return "$.model"
+
+    def describe(self) -> str:
+        value = show_rate(self.value).removesuffix("/h")
+        return f"serves {self.model}, {value} for a thousand requests within their objective"
+
+    def build(self, began_us: int, folder: Path) -> Built:
+        objective = self.objective
+        app = InferenceService(
+            InferenceSpec(
+                model=self.model,
+                kinds=self.nodes,
+                objective=preset(objective) if isinstance(objective, str) else objective,
+                expected=Load(
+                    self.expected_requests_per_s,
+                    _number(self.prompt_tokens, 1_000.0),
+                    _number(self.output_tokens, 200.0),
+                ),
+                cold_start_s=self.cold_start / US_PER_S,
+            )
+        )
+        adapter = inference_adapter(
+            self.terms(began_us), float(self.value), self.pricing.build(HORIZON_S)
+        )
+        sources = {"requests_per_s": self.load} | {
+            name: told
+            for name in ("prompt_tokens", "output_tokens")
+            if isinstance(told := getattr(self, name), SourceDescription)
+        }
+        return _with_telemetry(adapter, app, sources, folder)
+
+
+class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
+    """`samples` are those of an epoch; `gpus` says which GPU a tree has, the best first; `levels`
+    name what is between the root and a GPU. `value` is what an hour of work is worth: what one
+    node of the first kind does alone in an hour."""
+
+    model: str
+    gpus: Annotated[dict[str, str], Meta(min_length=1)]
+    samples: Count
+    epochs: Count = 1
+    value: DollarsPerHour
+    deadline: str | None = None
+    levels: tuple[str, ...] = DEFAULT_LEVELS
+    global_batch: Count | None = None
+    nodes_max: Count = 64
+    checkpoint_every: Period = 300 * US_PER_S
+    reconfigure: Period = 120 * US_PER_S
+    pricing: PricingSpec = PricingSpec()
+    progress: SourceDescription | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_kinds(self.gpus, "gpus")
+        if self.deadline is not None:
+            _check_deadline(self.deadline)
+
+    @property
+    def blamed(self) -> str:
+        return "$.model"
+
+    def describe(self) -> str:
+        by = "" if self.deadline is None else f" by {self.deadline}"
+        samples = self.epochs * self.samples
+        return f"trains {self.model} on {samples:,} samples{by}, worth {show_rate(self.value)}"
+
+    def build(self, began_us: int, folder: Path) -> Built:
+        deadline = self.deadline
+        app = TrainingJob(
+            TrainingSpec(
+                self.epochs * self.samples,
+                Setup(self.model, tuple(self.gpus.items()), self.levels, self.global_batch),
+                None if deadline is None else _deadline_us(deadline, began_us),
+                self.nodes_max,
+                self.checkpoint_every / US_PER_S,
+                self.reconfigure / US_PER_S,
+            ),
+            began_us,
+        )
+        econ = EconAdapter(self.terms(began_us), float(self.value), self.pricing.build(HORIZON_S))
+        return _with_telemetry(TrainingAdapter(econ), app, {"samples": self.progress}, folder)
+
+
+Spec = OnDemandSpec | SpotSpec | DeadlineSpec | InferenceAdapterSpec | TrainingAdapterSpec
+
+_POLICIES: dict[str, type[Policy]] = {
+    "uniform-progress": UniformProgress,
+    "greedy": Greedy,
+    "on-demand": OnDemandOnly,
+}
+
+
+def _with_telemetry(
+    adapter: Adapter,
+    app: Application,
+    sources: Mapping[str, SourceDescription | None],
+    folder: Path,
+) -> Built:
+    """Without a default of its own a source that is stale is left out, and the application goes on
+    with what it knows."""
+    given = {name: source for name, source in sources.items() if source is not None}
+    if not given:
+        return Built(adapter, app)
+    feeds = {name: source.feed(folder, default=_default(source)) for name, source in given.items()}
+    left_out = tuple(name for name, source in given.items() if source.default is None)
+    return Built(adapter, app, Telemetry(feeds), left_out)
+
+
+def _default(source: SourceDescription) -> float:
+    """Never used, because a source without a default is left out; but within its bounds."""
+    least = 0.0 if source.least is None else source.least
+    return least if source.most is None else min(least, source.most)
+
+
+def _number(told: float | SourceDescription, usual: float) -> float:
+    return usual if isinstance(told, SourceDescription) else told
+
+
+def _check_deadline(text: str) -> None:
+    try:
+        instant_us(text)
+    except BadAmount:
+        raise BadField(
+            "deadline",
+            f"{text!r} is no deadline; write how long after the first start, such as 8h, or an "
+            "instant such as 2026-11-20T22:00Z",
+        ) from None
+
+
+def _deadline_us(text: str, began_us: int) -> int:
+    try:
+        return began_us + microseconds(text)
+    except BadAmount:
+        return instant_us(text)
