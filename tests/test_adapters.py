@@ -286,3 +286,19 @@ def test_a_footprint_is_filled_and_held_at_its_limit() -> None:
     ]
     too_many = msgspec.structs.replace(adapter, nodes=1)
     assert done(*too_many.step(Crew(), view, 0)) == [Release("h100/g1")]
+
+
+def test_a_scope_that_cannot_be_seen_is_asked_before_the_next() -> None:
+    """The first scope is invisible: it is asked, and only if that order rests, the one that is
+    free; and where nothing is free the order stays where it is."""
+    adapter = Footprint(
+        msgspec.structs.replace(TERMS, scopes=("h100/east", "h100")), nodes=1, limit=9 * DOLLAR
+    )
+    first = adapter.step(Crew(), seen(), 0)[0].do
+    assert isinstance(first, PlaceOrder) and first.scope == "h100/east"
+    rests = order(0, price=9 * DOLLAR, limit=9 * DOLLAR, scope="h100/east", expires=50 * SECOND)
+    assert done(*adapter.step(Crew(), seen(orders=(rests,)), 0)) == [
+        CancelOrder("crew.0"),
+        PlaceOrder("h100", 9 * DOLLAR, 9 * DOLLAR, "crew.0", 50 * SECOND),
+    ]
+    assert adapter.step(Crew(), seen(orders=(rests,), idle=False), 0) == ()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from laissez.cli import running as running_commands
 from laissez.cli.main import cli
 from laissez.client import Client, Refusal
 from serving import Served, served
@@ -154,7 +155,7 @@ def test_the_examples_trade(ml: Desk, operator: Desk, kind: str) -> None:
     would = ml.lines("adapter", "run", path, "--dry-run")
     assert any(line["what"] == "place" and line["is_rehearsal"] for line in would)
     running = ml.start("adapter", "run", path, "--release", "--json")
-    said = []
+    said: list[Any] = []
     assert running.stdout is not None
     while not said or said[-1]["what"] != "won":
         said.append(json.loads(running.stdout.readline()))
@@ -204,8 +205,9 @@ def test_the_wrong_token(ml: Desk, operator: Desk) -> None:
     ml.error("inframap", "run", path, exit_code=5)
 
 
-def test_nobody_there(ml: Desk) -> None:
+def test_nobody_there(ml: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the start, an exchange that can't be reached is said at once, with its exit code."""
+    monkeypatch.setattr(running_commands, "PATIENCE_S", 0.2)
     ml.environment["LAISSEZ_URL"] = "http://127.0.0.1:1"
     ml.error("adapter", "run", ml.file("a.yaml", SPOT), exit_code=4)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,15 @@ PATIENCE_S = 20.0
 
 
 class Brief(Standing):
-    """Wants its nodes until it is told that it is done."""
+    """Wants its nodes until it is told that it is done, and keeps the instants it is told of."""
 
-    is_over = False
+    def __init__(self, kinds: Sequence[str], wanted: int) -> None:
+        super().__init__(kinds, wanted)
+        self.is_over = False
+        self.told_us: list[int] = []
+
+    def advance(self, at_us: int) -> None:
+        self.told_us.append(at_us)
 
     @property
     def is_done(self) -> bool:
@@ -351,6 +357,41 @@ def test_what_was_not_heard_is_found(real: Served, pool: Pool) -> None:
         assert [entry.resource for entry in stage.said("lost")] == ["gone/x"]
         assert [entry.resource for entry in stage.said("won")] == [f"{pool.tree}/a"]
         await stage.end()
+
+    play(real, scene)
+
+
+def test_time_never_goes_back_for_the_application(real: Served, pool: Pool) -> None:
+    """Whatever its memory and the exchange say of time, the application is told of a later one."""
+    pool.add("a")
+    pool.ada.place(pool.tree, limit="4.00")
+    future_us = pool.ada.status().at + 3_600 * US_PER_S
+    state = msgspec.Raw(b'{"nodes":[]}')
+    kept = Kept("keeper", 0, 0, told_us=future_us, app=state)
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, pool.tree, memory=Memory(kept))
+        stage.start()
+        await stage.until(lambda: bool(stage.app.nodes))
+        await stage.end()
+        assert set(stage.app.told_us) == {future_us}
+
+    play(real, scene)
+
+
+def test_a_stop_before_the_first_step(real: Served, pool: Pool) -> None:
+    """It takes back what an earlier run left, tells the application what is held, and ends."""
+    pool.add("a")
+    pool.ada.place(pool.tree, limit="4.00")
+    pool.ada.place(pool.tree, limit="4.00", order="keeper.0")
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, pool.tree, nodes=2)
+        stage.stop.set()
+        stage.start()
+        await stage.end()
+        assert [entry.what for entry in stage.entries] == ["begins", "cancel", "ends"]
+        assert stage.app.nodes == (f"{pool.tree}/a",)
 
     play(real, scene)
 

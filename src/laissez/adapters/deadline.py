@@ -188,11 +188,9 @@ class DeadlineAdapter(msgspec.Struct, frozen=True):
         """As if it were the only node, for soon it is."""
         others = [node for node in app.nodes if node != holding.resource]
         worth = app.worth_of_losing(holding.resource, others)
-        limit = self.econ.limit(app, holding, worth, value)
-        why = "what the work is worth at the pace that is still needed"
-        return Keep(
-            holding.resource, max(1, min(limit, self.affordable(app, view, holding.resource))), why
-        )
+        kept = self.econ.kept(app, holding, worth, value)
+        affordable = self.affordable(app, view, holding.resource)
+        return msgspec.structs.replace(kept, limit=max(1, min(kept.limit, affordable)))
 
     def _rest_costs(self, app: DeadlineWork, holding: Holding) -> tuple[int, str]:
         kind = kind_of(holding.resource)

@@ -67,24 +67,23 @@ class EconAdapter(msgspec.Struct, frozen=True):
         keep: list[Keep] = []
         for holding in ranked:
             worth = app.worth_of_losing(holding.resource, gone)
-            limit = self.limit(app, holding, worth, value)
-            if limit >= 1:
-                figures = (worth.now, app.since_checkpoint_s(holding.resource))
-                keep.append(Keep(holding.resource, limit, WHY_KEPT, figures))
+            kept = self.kept(app, holding, worth, value)
+            if kept.limit >= 1:
+                keep.append(kept)
             if not is_paper:
                 gone.append(holding.resource)
         return tuple(reversed(keep))
 
-    def limit(self, app: Application, holding: Holding, worth: Worth, value: float) -> int:
-        """How far to follow the rate of a node that is worth this much."""
+    def kept(self, app: Application, holding: Holding, worth: Worth, value: float) -> Keep:
+        """A node that is worth this much, with how far to follow its rate."""
         path = holding.resource
         restart_s = app.cold_start_s(kind_of(path))
         redone_s = app.since_checkpoint_s(path)
         limit = int(self.pricing.limit(value * worth.now, restart_s, redone_s, holding.rate))
         nobody_else = holding.cause == "floor" and value * worth.full >= holding.rate
         if nobody_else and self.pricing.variant != "paper":
-            return max(limit, holding.rate)
-        return limit
+            limit = max(limit, holding.rate)
+        return Keep(path, limit, WHY_KEPT, (worth.now, redone_s))
 
     # Growing ----------------------------------------------------------------------------------
 
@@ -159,8 +158,14 @@ def quote_of(view: MarketView, scope: str) -> Quoted | None:
 
 
 def _cold_and_slow_first(app: Application, held: Sequence[Holding]) -> list[Holding]:
+    """Of siblings one is asked for all: they differ in nothing but how cold they are."""
+    worths: dict[str, float] = {}
+
     def rank(holding: Holding) -> tuple[bool, float, str]:
-        is_warm = app.cold_start_s(holding.resource) <= 0
-        return is_warm, app.worth_of_losing(holding.resource).full, holding.resource
+        path = holding.resource
+        parent = path.rpartition("/")[0]
+        if parent not in worths:
+            worths[parent] = app.worth_of_losing(path).full
+        return app.cold_start_s(path) <= 0, worths[parent], path
 
     return sorted(held, key=rank)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for, own_holdings
+from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for, own_holdings, own_orders
 from laissez.adapters.view import Action, MarketView
 from laissez.model import Holding
 
@@ -45,15 +45,19 @@ class Footprint(msgspec.Struct, frozen=True):
         held = own_holdings(self.terms, view)[: self.nodes]
         keep = tuple(Keep(each.resource, self.limit, "the contract's limit") for each in held)
         why = f"{len(held)} of {self.nodes} nodes are held"
-        scope = self._scope_with_room(view)
+        scope = self._scope_to_ask(view)
         missing = self.nodes - len(held)
         wishes = (Wish(scope, self.limit, self.limit, why),) * missing
         return Intent(keep, wishes, "it is more than the contract asks for")
 
-    def _scope_with_room(self, view: MarketView) -> str:
-        """The first scope with something free within the limit, else the first of all."""
+    def _scope_to_ask(self, view: MarketView) -> str:
+        """The first scope with something free within the limit; one that can't be seen is asked
+        before the next. If nothing is free anywhere, the first."""
+        asked = {order.scope for order in own_orders(self.terms, view)}
         for scope in self.terms.scopes:
             quote = view.quotes.get(scope)
+            if quote is None and scope not in asked:
+                return scope
             if quote is not None and quote.idle and (quote.rate or 0) <= self.limit:
                 return scope
         return self.terms.scopes[0]

@@ -32,9 +32,10 @@ class InfraMapChecked(Message, frozen=True):
 
 @click.group()
 def inframap() -> None:
-    """Let power, carbon, maintenance and load set floors.
+    """Let power, carbon and load set floors.
 
-    Maps turn telemetry into prices: floors above a base price, at any scope, never below cost.
+    Maps turn telemetry and maintenance windows into prices: floors around a base price, at any
+    scope, never below cost.
     They are described in a file; an example is in examples/inframaps.
     """
 

@@ -124,8 +124,7 @@ class LiveRun:
         self.listening = Listening(client, kept.sequence)
         self._explaining = Explaining(self._terms.name, "", kept.whys)
         self._tenant = ""
-        self._now_us = 0
-        self._told_us = 0
+        self._now_us = self._told_us = kept.told_us
         self._has_begun = False
         self._has_warned = False
         state = kept.app_state()
@@ -138,13 +137,8 @@ class LiveRun:
         """Look and act once; True if there is nothing left to do."""
         if not self._dry_run:
             await self.listening.open()
-        view, sequence = await self._look()
+        view, sequence = await self._see()
         self.outage.is_over()
-        if not self._has_begun:
-            self._begin(view)
-        self._hear(self.listening.take(sequence), view)
-        self._put_right(view)
-        self._explaining.sees(view)
         await self._measure(view.at_us)
         self.app.advance(view.at_us)
         self._told_us = view.at_us
@@ -167,6 +161,16 @@ class LiveRun:
         await self.listening.close()
         if self.gauges is not None:
             await self.gauges.close()
+
+    async def _see(self) -> tuple[MarketView, int]:
+        """Look, and take note of all that has happened until now."""
+        view, sequence = await self._look()
+        if not self._has_begun:
+            self._begin(view)
+        self._hear(self.listening.take(sequence), view)
+        self._put_right(view)
+        self._explaining.sees(view)
+        return view, sequence
 
     async def _look(self) -> tuple[MarketView, int]:
         """What this tenant sees, and the number of the last thing that led to it.
@@ -199,7 +203,8 @@ class LiveRun:
     def _begin(self, view: MarketView) -> None:
         self._has_begun = True
         is_new = self._memory.kept.app_state() is None
-        self._told_us = view.at_us if is_new else self._memory.kept.told_us
+        if is_new:
+            self._told_us = view.at_us
         self._explaining = Explaining(self._terms.name, self._tenant, self._explaining.whys)
         held, orders = own_holdings(self._terms, view), own_orders(self._terms, view)
         known = set(self.app.nodes)
@@ -325,17 +330,13 @@ class LiveRun:
             self._say("ends", why)
 
     async def _leave(self, *, release: bool) -> None:
-        view, sequence = await self._look()
-        self._hear(self.listening.take(sequence), view)
-        self._explaining.sees(view)
+        view, sequence = await self._see()
         for order in own_orders(self._terms, view):
             await self._do(Action(CancelOrder(order.order), "the adapter ends"))
         if release:
             for holding in own_holdings(self._terms, view):
                 await self._do(Action(Release(holding.resource), "the adapter ends"))
-        view, sequence = await self._look()
-        self._hear(self.listening.take(sequence), view)
-        self._put_right(view)
+        view, sequence = await self._see()
         self.app.advance(view.at_us)
         self._told_us = view.at_us
         self._remember(sequence)
