@@ -2,8 +2,9 @@
 
 One simulated hour on 64 H100s and 64 A100s in four racks each, wanted by more tenants than there is
 room for: training, inference, batch work with deadlines, on-demand and spot. Timed is the adapter's
-step, with all the questions that it asks its application. A step is told apart by whether the tenant won or lost something
-since the one before it, because then plans are made anew.
+step, with all the questions that it asks its application, in time of the processor. A step is told
+apart by whether the tenant won or lost something since the one before it, because then plans are
+made anew.
 
 Then the training planner: the best configuration of 256 GPUs of two kinds in four racks, made for
 the first time and once more. Nothing fails for being slow.

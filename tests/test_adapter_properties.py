@@ -11,7 +11,6 @@ from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
 from laissez.adapters.pricing import Pricing
-from laissez.adapters.view import covers
 from laissez.model import (
     ChangeFloor,
     ChangeGuard,
@@ -23,6 +22,7 @@ from laissez.model import (
     Rejected,
     WithdrawResource,
 )
+from laissez.model.paths import covers
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
 from laissez.runners.simulated import Tenant, World
 from toy import Crew

@@ -8,7 +8,7 @@ from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for
 from laissez.adapters.pricing import BATCH_HORIZON_S, Pricing
-from laissez.adapters.view import MarketView, covers
+from laissez.adapters.view import MarketView
 from laissez.model import (
     AmendOrder,
     CancelOrder,
@@ -20,6 +20,7 @@ from laissez.model import (
     Release,
     TenantInstruction,
 )
+from laissez.model.paths import covers
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, Cause
 from toy import Crew
 

@@ -49,7 +49,7 @@ ROOMS = {
     "deadline": room(
         "model", "amounts", "documents", third_party=("matplotlib", "msgspec", "numpy")
     ),
-    "workloads": room(third_party=("msgspec",)),
+    "workloads": room("model", third_party=("msgspec",)),
     "adapters": room("model", "amounts", "workloads", "deadline", third_party=("msgspec",)),
     "inframaps": room("model", "amounts", "documents", third_party=("msgspec",)),
     "exchange": room("model", "market", third_party=("msgspec",)),

@@ -32,11 +32,12 @@ from laissez.adapters.urgency import (
     soonest_done,
     time_needed_us,
 )
-from laissez.adapters.view import Action, MarketView, kind_of
+from laissez.adapters.view import Action, MarketView
 from laissez.deadline.classic import UniformProgress
 from laissez.deadline.job import US_PER_HOUR, Job
 from laissez.deadline.policy import Policy
 from laissez.model import Holding
+from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
 from laissez.workloads.application import US_PER_S
 
@@ -120,7 +121,7 @@ class DeadlineAdapter(msgspec.Struct, frozen=True):
     ) -> tuple[Wish, ...]:
         """The kind that finishes for least, then, while that order rests, the next; all at once
         if it is the last chance."""
-        scopes = [scope for scope in self.terms.scopes if kind_of(scope) in app.kinds]
+        scopes = [scope for scope in self.terms.scopes if tree_of(scope) in app.kinds]
         in_time = [scope for scope in scopes if self._is_in_time(app, view, scope)]
         wishes: list[Wish] = []
         cheapest_first = sorted(
@@ -143,7 +144,7 @@ class DeadlineAdapter(msgspec.Struct, frozen=True):
         quote = quote_of(view, scope)
         if quote is None or quote.rate is None:
             return True, MAX_RATE * US_PER_HOUR
-        return not quote.idle, quote.rate * app.work_left_us(kind_of(scope))
+        return not quote.idle, quote.rate * app.work_left_us(tree_of(scope))
 
     def _rests(self, view: MarketView, scope: str, limit: int) -> bool:
         """An order of nearly this limit waits there already, and was not filled."""
@@ -167,7 +168,7 @@ class DeadlineAdapter(msgspec.Struct, frozen=True):
         """Trade for what the work is worth; with a node, look for a cheaper one."""
         budget = self.terms.budget
         value = self.econ.micros_per_unit * (1.0 if budget is None else budget.pace(view))
-        usable = [each for each in held if kind_of(each.resource) in app.kinds]
+        usable = [each for each in held if tree_of(each.resource) in app.kinds]
         if not usable:
             return Intent((), self.econ.wishes(app, view, value, nodes_max=1))
         target = min(usable, key=lambda each: self._rest_costs(app, each))
@@ -193,17 +194,17 @@ class DeadlineAdapter(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(kept, limit=max(1, min(kept.limit, affordable)))
 
     def _rest_costs(self, app: DeadlineWork, holding: Holding) -> tuple[int, str]:
-        kind = kind_of(holding.resource)
+        kind = tree_of(holding.resource)
         return holding.rate * app.work_left_us(kind), holding.resource
 
     def _cheaper(self, app: DeadlineWork, view: MarketView, holding: Holding) -> tuple[Wish, ...]:
         """A free node that would finish the rest for less, the move counted, and in time."""
-        here = kind_of(holding.resource)
+        here = tree_of(holding.resource)
         stay = holding.rate * app.work_left_us(here)
         till_us = round((app.till_checkpoint_s(holding.resource) or 0) * US_PER_S)
         best: tuple[float, Wish] | None = None
         for scope in self.terms.scopes:
-            quote, kind = quote_of(view, scope), kind_of(scope)
+            quote, kind = quote_of(view, scope), tree_of(scope)
             if quote is None or quote.rate is None or not quote.idle or kind not in app.kinds:
                 continue
             rate, needed_us = quote.rate, time_needed_us(app, scope)

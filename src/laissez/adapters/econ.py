@@ -23,8 +23,9 @@ import msgspec
 
 from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for, own_holdings
 from laissez.adapters.pricing import Pricing
-from laissez.adapters.view import Action, MarketView, kind_of
+from laissez.adapters.view import Action, MarketView
 from laissez.model import Holding, Quoted
+from laissez.model.paths import tree_of
 from laissez.workloads.application import Application, Worth
 
 WISHES_MAX = 16
@@ -77,7 +78,7 @@ class EconAdapter(msgspec.Struct, frozen=True):
     def kept(self, app: Application, holding: Holding, worth: Worth, value: float) -> Keep:
         """A node that is worth this much, with how far to follow its rate."""
         path = holding.resource
-        restart_s = app.cold_start_s(kind_of(path))
+        restart_s = app.cold_start_s(tree_of(path))
         redone_s = app.since_checkpoint_s(path)
         limit = int(self.pricing.limit(value * worth.now, restart_s, redone_s, holding.rate))
         nobody_else = holding.cause == "floor" and value * worth.full >= holding.rate
@@ -114,7 +115,7 @@ class EconAdapter(msgspec.Struct, frozen=True):
 
     def growing_scopes(self, app: Application, view: MarketView) -> tuple[str, ...]:
         """Where to look for another node."""
-        return tuple(scope for scope in self.terms.scopes if kind_of(scope) in app.kinds)
+        return tuple(scope for scope in self.terms.scopes if tree_of(scope) in app.kinds)
 
     def offer(
         self, app: Application, view: MarketView, scope: str, coming: Sequence[str], value: float

@@ -19,9 +19,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.adapters.budget import Budget
-from laissez.adapters.view import Action, MarketView, kind_of
+from laissez.adapters.view import Action, MarketView
 from laissez.model import AmendOrder, CancelOrder, ChangeLimit, Holding, OpenOrder, PlaceOrder
 from laissez.model import Release as ReleaseResource
+from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
 
 TRIFLE = 0.05
@@ -71,7 +72,7 @@ class Terms(msgspec.Struct, frozen=True):
     @property
     def scopes_and_trees(self) -> tuple[str, ...]:
         """Its scopes, and the trees that they lie in: a tree can always be seen."""
-        trees = (kind_of(scope) for scope in self.scopes)
+        trees = (tree_of(scope) for scope in self.scopes)
         return tuple(dict.fromkeys((*self.scopes, *trees)))
 
 

@@ -20,8 +20,9 @@ import msgspec
 
 from laissez.adapters.econ import EconAdapter, quote_of
 from laissez.adapters.intent import Intent, Terms, Wish, actions_for, own_holdings
-from laissez.adapters.view import Action, MarketView, covers, kind_of
+from laissez.adapters.view import Action, MarketView
 from laissez.model import Holding
+from laissez.model.paths import covers, tree_of
 from laissez.workloads.training import Group, Plan, TrainingJob, plan, spot_of
 
 PER_SCOPE = 8
@@ -77,7 +78,7 @@ class TrainingAdapter(msgspec.Struct, frozen=True):
         offers = [
             (scope, quote)
             for scope in dict.fromkeys((*self.near(app, held), *self.terms.scopes))
-            if kind_of(scope) in app.kinds
+            if tree_of(scope) in app.kinds
             and (quote := quote_of(view, scope)) is not None
             and quote.rate is not None
         ]
@@ -86,7 +87,7 @@ class TrainingAdapter(msgspec.Struct, frozen=True):
         groups = [
             Group(each.resource, 1, float(each.rate))
             for each in held
-            if kind_of(each.resource) in app.kinds
+            if tree_of(each.resource) in app.kinds
         ]
         groups += [Group(scope, room, float(quote.rate or 0)) for scope, quote in free or offers]
         return plan(

@@ -22,10 +22,11 @@ from typing import Protocol
 import msgspec
 
 from laissez.adapters.econ import EconAdapter, quote_of
-from laissez.adapters.view import MarketView, kind_of
+from laissez.adapters.view import MarketView
 from laissez.deadline.job import BadJob, Job, Kind, Observation, Offer, hours
 from laissez.deadline.policy import Policy
 from laissez.model import Holding
+from laissez.model.paths import tree_of
 from laissez.workloads.application import US_PER_S, Application
 
 
@@ -120,7 +121,7 @@ class DeadlineClock(msgspec.Struct, frozen=True):
         )
 
     def _free(self, app: DeadlineWork, view: MarketView, scope: str) -> Offer | None:
-        quote, kind = quote_of(view, scope), kind_of(scope)
+        quote, kind = quote_of(view, scope), tree_of(scope)
         if quote is None or quote.rate is None or not quote.idle or kind not in app.kinds:
             return None
         return Offer(kind, Kind.SPOT, quote.rate) if quote.rate <= self._value(app, kind) else None
@@ -128,7 +129,7 @@ class DeadlineClock(msgspec.Struct, frozen=True):
     def _running(self, app: DeadlineWork, node: Holding) -> Offer:
         path = node.resource
         redone_s = app.since_checkpoint_s(path) + (app.till_checkpoint_s(path) or 0.0)
-        kind = kind_of(path)
+        kind = tree_of(path)
         patient_most = self.econ.pricing.limit(
             self._value(app, kind), app.cold_start_s(kind), redone_s, node.rate
         )
@@ -143,12 +144,12 @@ class DeadlineClock(msgspec.Struct, frozen=True):
 def time_needed_us(app: DeadlineWork, place: str) -> int:
     """Until the work is done, on a node of its own or on one that it would have to get."""
     cold_us = round(app.cold_start_s(place) * US_PER_S)
-    return cold_us + app.work_left_us(kind_of(place))
+    return cold_us + app.work_left_us(tree_of(place))
 
 
 def soonest_done(app: DeadlineWork, held: Sequence[Holding]) -> Holding | None:
     """Of the nodes held, the one that would be done first."""
-    usable = [each for each in held if kind_of(each.resource) in app.kinds]
+    usable = [each for each in held if tree_of(each.resource) in app.kinds]
     return min(usable, key=lambda each: time_needed_us(app, each.resource), default=None)
 
 

@@ -32,13 +32,3 @@ class Action(msgspec.Struct, frozen=True):
 
     do: TenantInstruction
     why: str
-
-
-def covers(scope: str, path: str) -> bool:
-    """The path is the scope itself, or lies under it."""
-    return path.startswith(scope) and (len(path) == len(scope) or path[len(scope)] == "/")
-
-
-def kind_of(path: str) -> str:
-    """The tree of a path, which is the kind of resource."""
-    return path.partition("/")[0]

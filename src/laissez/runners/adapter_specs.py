@@ -24,7 +24,6 @@ from laissez.adapters.intent import Terms
 from laissez.adapters.pricing import BATCH_HORIZON_S, HORIZON_S, HYSTERESIS, Pricing, Variant
 from laissez.adapters.training import TrainingAdapter
 from laissez.adapters.urgency import DeadlineClock, plan_for
-from laissez.adapters.view import kind_of
 from laissez.amounts import BadAmount, microseconds
 from laissez.client.money import show_rate
 from laissez.deadline.classic import Greedy, OnDemandOnly, UniformProgress
@@ -39,6 +38,7 @@ from laissez.documents import (
     duration,
 )
 from laissez.inframaps.instants import instant_us
+from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
 from laissez.telemetry import SourceDescription, Telemetry
 from laissez.workloads.application import Application
@@ -110,7 +110,7 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="adapter"):
 
     @property
     def trees(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(kind_of(scope) for scope in self.scopes))
+        return tuple(dict.fromkeys(tree_of(scope) for scope in self.scopes))
 
     def terms(self, began_us: int) -> Terms:
         budget = None
@@ -122,9 +122,9 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="adapter"):
     def check_kinds(self, known: Mapping[str, object], field: str) -> None:
         """Every scope is in a tree of which the work says something."""
         for scope in self.scopes:
-            if kind_of(scope) not in known:
+            if tree_of(scope) not in known:
                 raise BadField(
-                    "scopes", f"{scope}: nothing is said of {kind_of(scope)} in {field!r}; add it"
+                    "scopes", f"{scope}: nothing is said of {tree_of(scope)} in {field!r}; add it"
                 )
 
     @property

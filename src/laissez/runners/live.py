@@ -23,7 +23,7 @@ import msgspec
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.intent import own_holdings, own_orders
-from laissez.adapters.view import Action, MarketView, covers, kind_of
+from laissez.adapters.view import Action, MarketView
 from laissez.client import AsyncClient, Forbidden, LaissezError, Refusal, Unauthenticated
 from laissez.client.errors import refusal
 from laissez.client.money import show_rate
@@ -38,6 +38,7 @@ from laissez.model import (
     Release,
     ServiceCode,
 )
+from laissez.model.paths import covers, tree_of
 from laissez.runners.entries import Entry, Log, What, entry_of
 from laissez.runners.explaining import Explaining
 from laissez.runners.gauges import Gauges
@@ -261,7 +262,7 @@ class LiveRun:
     def _is_of_use(self, resource: str) -> bool:
         """Whether the application is told of it: under the scopes, and of a kind it knows."""
         is_within = any(covers(scope, resource) for scope in self._terms.scopes)
-        return is_within and kind_of(resource) in self.app.kinds
+        return is_within and tree_of(resource) in self.app.kinds
 
     async def _measure(self, at_us: int) -> None:
         if self.gauges is not None:

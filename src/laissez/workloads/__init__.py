@@ -2,6 +2,6 @@
 
 An application lives through nodes gained and lost, and answers what another node would do for it,
 in its own unit of utility. Any contract can drive one: a market, a queue, a fair share. So there
-is no price in this room, no budget and no order. It may import nothing but the standard library
-and msgspec, reads no clock and no file, and draws nothing at random.
+is no price in this room, no budget and no order. It may import msgspec and of the model what a path
+is, reads no clock and no file, and draws nothing at random.
 """

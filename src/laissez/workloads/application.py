@@ -9,6 +9,10 @@ A node is a resource of the market; its path says what it is (the tree, `h100`) 
 within their objective per second, hours of work per hour. What it is worth in money is not known
 here.
 
+Time does not go back: what is told of an earlier instant happens now. Of a node of a kind that it
+can't use an application takes no notice. What can't be true, it refuses with `BadApplication`, and
+is as it was.
+
 A node gained at an instant works after its cold start. What is lost with a node is the work since
 the last checkpoint, and it has to be done again.
 """
@@ -30,6 +34,13 @@ class Worth(NamedTuple):
 
     now: float
     full: float
+
+
+NO_WORTH = Worth(0.0, 0.0)
+
+
+class BadApplication(ValueError):
+    """What an application was told, or made of, can't be; the sentence says what to do."""
 
 
 class Application(Protocol):
