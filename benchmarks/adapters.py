@@ -23,7 +23,6 @@ from rich.table import Table
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import deadline_adapter
-from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
 from laissez.adapters.intent import Terms
@@ -84,8 +83,7 @@ def terms(name: str, *scopes: str) -> Terms:
 
 def training(number: int) -> tuple[Adapter, Application]:
     spec = TrainingSpec(900_000 + 300_000 * number, deadline_us=HOUR, nodes_max=32)
-    econ = EconAdapter(terms("train"), (7.0 + number) * DOLLAR)
-    return TrainingAdapter(econ), TrainingJob(spec)
+    return TrainingAdapter(terms("train"), (7.0 + number) * DOLLAR), TrainingJob(spec)
 
 
 def inference(number: int) -> tuple[Adapter, Application]:

@@ -9,7 +9,7 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import DeadlineAdapter, deadline_adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
-from laissez.adapters.urgency import Hurry
+from laissez.adapters.urgency import Hurry, hurry
 from laissez.adapters.view import MarketView
 from laissez.deadline.classic import Greedy
 from laissez.deadline.job import BadJob
@@ -20,6 +20,7 @@ from laissez.model import (
     Holding,
     Lost,
     OfferResource,
+    OpenOrder,
     PlaceOrder,
     Quoted,
     Release,
@@ -56,6 +57,10 @@ def adapter_for(
     )
 
 
+def how_near(adapter: DeadlineAdapter, app: BatchJob, view: MarketView) -> Hurry:
+    return hurry(adapter.plan, adapter.policy, adapter, app, view, view.holdings)
+
+
 def world_of(**floors: int) -> World:
     """One node of each kind."""
     world = World()
@@ -71,11 +76,11 @@ def quotes(at_us: int, **rates: tuple[int, bool]) -> dict[str, Quoted]:
 
 def test_the_plan_is_made_for_the_slowest_kind_that_can_be_in_time() -> None:
     """An hour's work, a start of 4 minutes and 20 for a checkpoint lost: 84 minutes on an A100."""
-    plan = adapter_for(job(1.0, 85 * MINUTE)).clock.plan
+    plan = adapter_for(job(1.0, 85 * MINUTE)).plan
     assert plan.reference == "a100"
     assert plan.job.work_us == HOUR
     assert plan.job.changeover_us == 4 * MINUTE + 2 * CHECKPOINT
-    hurried = adapter_for(job(1.0, 60 * MINUTE)).clock.plan
+    hurried = adapter_for(job(1.0, 60 * MINUTE)).plan
     assert (hurried.reference, hurried.job.work_us) == ("h100", HOUR // 2)
     assert hurried.job.changeover_us == 4 * MINUTE + CHECKPOINT
     with pytest.raises(BadJob, match=r"even on h100 the work takes 0\.5 h"):
@@ -91,12 +96,12 @@ def test_it_takes_the_cheaper_of_two_free_kinds_while_there_is_time() -> None:
     app = job()
     adapter = adapter_for(app)
     view = MarketView(0, (), (), quotes(0, h100=(3 * DOLLAR, True), a100=(DOLLAR, True)))
-    assert adapter.clock.hurry(app, view, ()) is Hurry.NONE
+    assert how_near(adapter, app, view) is Hurry.NONE
     [placed] = adapter.step(app, view, 0)
     assert isinstance(placed.do, PlaceOrder)
     assert (placed.do.scope, placed.do.limit) == ("a100", DOLLAR)
     app.gain("a100/g0", 0)
-    held = Holding("a100/g0", 0, DOLLAR, DOLLAR, None, {}, "job", "floor")
+    held = Holding("a100/g0", 0, DOLLAR, DOLLAR, None, {}, "job", "demand")
     view = MarketView(0, (held,), (), quotes(0, h100=(3 * DOLLAR, True)))
     assert [action.do for action in adapter.step(app, view, 0)] == [
         ChangeLimit("a100/g0", 1_216_250)
@@ -108,10 +113,10 @@ def test_when_the_slack_is_gone_it_offers_what_it_can_afford() -> None:
     app = job(1.0, 2 * HOUR)
     adapter = adapter_for(app, budget=10 * DOLLAR)
     # The margin is two changeovers of 24 minutes and a step: 48.5 of the 60 minutes of slack.
-    for at_us, hurry in ((11 * MINUTE, Hurry.BEHIND), (12 * MINUTE, Hurry.LAST_CHANCE)):
+    for at_us, expected in ((11 * MINUTE, Hurry.BEHIND), (12 * MINUTE, Hurry.LAST_CHANCE)):
         app.advance(at_us)
         view = MarketView(at_us, (), (), quotes(at_us, a100=(3 * DOLLAR, False)))
-        assert adapter.clock.hurry(app, view, ()) is hurry
+        assert how_near(adapter, app, view) is expected
         [placed] = [
             action.do
             for action in adapter.step(app, view, at_us)
@@ -175,6 +180,176 @@ def test_ahead_of_time_it_gives_way_and_resumes_later() -> None:
     assert app.done_us is not None and app.done_us < 4 * HOUR
 
 
+def test_a_node_won_in_a_hurry_is_not_let_go_at_once() -> None:
+    """Somebody has the only node and would take it back: behind, the job takes it and keeps it.
+
+    At the moment it wins the node is as cheap as spot, but the limit says how it is held.
+    """
+    world = world_of(a100=DOLLAR)
+    app = job(1.0, 3 * HOUR)
+    rival = Footprint(Terms("rival", ("a100",), PERIOD), 1, 3 * DOLLAR)
+    world.join(Tenant("rival", rival, Crew()))
+    world.join(Tenant("job", adapter_for(app), app, begins_us=1))
+    world.run(3 * HOUR)
+    own = [said.what for said in world.log if said.who == "job"]
+    assert len([what for what in own if isinstance(what, Filled)]) == 1
+    assert app.done_us is not None and app.done_us < app.deadline_us
+
+
+def held_node(resource: str, rate: int, limit: int) -> Holding:
+    return Holding(resource, -HOUR, rate, limit, None, {}, "job", "demand")
+
+
+def test_how_a_node_is_held_decides_whether_a_job_that_is_behind_is_urgent() -> None:
+    """By hand: the most that a patient limit can be on an A100 is 2 * (1 + (240 + 600)/600) * 1.25
+    = $6. Held with more it is on-demand, and stays that while the job is behind."""
+    app = job(1.0, 4 * HOUR)
+    adapter = adapter_for(app)
+    app.gain("a100/g0", 0)
+    app.advance(HOUR)
+    app.measure({"done": 0.1}, HOUR)
+    for limit, expected in ((6 * DOLLAR, Hurry.NONE), (6 * DOLLAR + 1, Hurry.BEHIND)):
+        node = held_node("a100/g0", DOLLAR, limit)
+        view = MarketView(HOUR, (node,), (), quotes(HOUR, a100=(DOLLAR, False)))
+        assert how_near(adapter, app, view) is expected
+
+
+def test_what_is_free_and_too_dear_is_no_spot_capacity() -> None:
+    """Without a node and behind, a free A100 at $2 is worth waiting on; at a cent more it is not,
+    and a scope that can't be seen is asked before anything is paid for."""
+    app = job(1.0, 4 * HOUR)
+    adapter = adapter_for(app)
+    app.advance(HOUR // 2)
+    at_us = HOUR // 2
+    for rate, expected in ((2 * DOLLAR, Hurry.NONE), (2 * DOLLAR + 10_000, Hurry.BEHIND)):
+        view = MarketView(at_us, (), (), quotes(at_us, a100=(rate, True)))
+        assert how_near(adapter, app, view) is expected
+    terms = Terms("job", ("a100/r0",), PERIOD)
+    below = deadline_adapter(
+        app, terms, micros_per_unit=2.0 * DOLLAR, checkpoint_every_us=CHECKPOINT
+    )
+    unseen = MarketView(at_us, (), (), quotes(at_us, a100=(DOLLAR, False)))
+    assert how_near(below, app, unseen) is Hurry.NONE
+    rests = OpenOrder("job", "job.0", "a100/r0", DOLLAR, DOLLAR, None)
+    assert how_near(below, app, msgspec.structs.replace(unseen, orders=(rests,))) is Hurry.BEHIND
+
+
+def test_a_cold_node_has_less_slack_than_a_warm_one() -> None:
+    """With 50 of 60 minutes of slack left, four minutes of cold start reach the margin of 48.5."""
+    app = job(1.0, 2 * HOUR)
+    adapter = adapter_for(app)
+    at_us = 10 * MINUTE
+    app.advance(at_us)
+    app.gain("a100/g0", at_us)
+    view = MarketView(at_us, (held_node("a100/g0", DOLLAR, DOLLAR),), (), quotes(at_us))
+    assert how_near(adapter, app, view) is Hurry.LAST_CHANCE
+    warm = job(1.0, 2 * HOUR)
+    warm.gain("a100/g0", at_us - 4 * MINUTE)
+    warm.advance(at_us)
+    assert how_near(adapter, warm, view) is Hurry.NONE
+
+
+@pytest.mark.parametrize(("cents", "moves"), [(50, True), (100, True), (101, False)])
+def test_a_move_to_cheaper_hardware_pays_for_itself(cents: int, moves: bool) -> None:
+    """By hand: 4 h of work, from an H100 at $3 (2 h, $6) to an A100 at p (4 h, a start of 4 min).
+
+    For the start, and till the checkpoint in nearly ten minutes, both are paid, and a quarter more
+    must be saved: 1.25 * (p * 244/60 + 3 * 14/60) < 6 holds for p < $1.008.
+    """
+    app = job(4.0, 24 * HOUR)
+    adapter = adapter_for(app)
+    at_us = 4 * MINUTE + SECOND  # warm, and at work for a second
+    app.gain("h100/g0", 0)
+    app.advance(at_us)
+    node = held_node("h100/g0", 3 * DOLLAR, 6 * DOLLAR)
+    quoted = quotes(at_us, a100=(cents * DOLLAR // 100, True))
+    wishes = adapter.decide(app, MarketView(at_us, (node,), (), quoted)).wishes
+    assert [wish.scope for wish in wishes] == ["a100"] * moves
+
+
+def test_the_old_node_is_kept_until_the_new_one_has_taken_over() -> None:
+    """Moving down: both while the cheaper one is cold, or the checkpoint is old. In a hurry: both
+    until the sooner one works."""
+    app = job(4.0, 24 * HOUR)
+    adapter = adapter_for(app)
+    app.gain("h100/g0", 0)
+    app.advance(14 * MINUTE)  # a checkpoint has just been made
+    app.gain("a100/g0", 14 * MINUTE)
+    dear, cheap = (
+        held_node("h100/g0", 3 * DOLLAR, 6 * DOLLAR),
+        held_node("a100/g0", DOLLAR // 10, DOLLAR),
+    )
+
+    def kept(at_us: int) -> set[str]:
+        app.advance(at_us)
+        view = MarketView(at_us, (dear, cheap), (), quotes(at_us))
+        return {each.resource for each in adapter.decide(app, view).keep}
+
+    both = {"h100/g0", "a100/g0"}
+    assert kept(14 * MINUTE) == both  # cold
+    assert kept(20 * MINUTE) == both  # warm, with six minutes of work to lose
+    assert kept(24 * MINUTE + 10 * SECOND) == {"a100/g0"}
+
+    hurried = job(1.0, 95 * MINUTE)
+    adapter = adapter_for(hurried)
+    hurried.gain("a100/g0", 0)
+    hurried.advance(20 * MINUTE)
+    hurried.gain("h100/g0", 20 * MINUTE)
+    slow, fast = held_node("a100/g0", DOLLAR, DOLLAR), held_node("h100/g0", DOLLAR, DOLLAR)
+    view = MarketView(20 * MINUTE, (slow, fast), (), quotes(20 * MINUTE))
+    assert how_near(adapter, hurried, view) is Hurry.LAST_CHANCE
+    assert [each.resource for each in adapter.decide(hurried, view).keep] == ["h100/g0", "a100/g0"]
+
+
+def test_when_it_is_late_anyway_it_takes_what_is_done_soonest() -> None:
+    """Nothing is in time any more: the fastest kind comes first, also beside a slow node."""
+    app = job(1.0, 85 * MINUTE)
+    adapter = adapter_for(app)
+    at_us = 80 * MINUTE
+    app.advance(at_us)
+    at_hand = quotes(at_us, a100=(DOLLAR, True), h100=(9 * DOLLAR, True))
+    [wish] = adapter.decide(app, MarketView(at_us, (), (), at_hand)).wishes
+    assert wish.scope == "h100"
+    app.gain("a100/g0", at_us)
+    slow = held_node("a100/g0", DOLLAR, DOLLAR)
+    [wish] = adapter.decide(app, MarketView(at_us, (slow,), (), at_hand)).wishes
+    assert wish.scope == "h100"
+    app.gain("h100/g0", at_us)
+    both = (slow, held_node("h100/g0", DOLLAR, DOLLAR))
+    assert not adapter.decide(app, MarketView(at_us, both, (), at_hand)).wishes
+
+
+def test_a_patient_job_asks_for_no_more_than_it_can_afford() -> None:
+    """$2 do not pay for an hour at $3: its order rests, and it buys nothing that it must drop."""
+    world = world_of(a100=3 * DOLLAR)
+    app = job(1.0, 24 * HOUR)
+    world.join(Tenant("job", adapter_for(app, value=9 * DOLLAR, budget=2 * DOLLAR), app))
+    world.run(HOUR // 6)
+    assert not [said for said in world.log if isinstance(said.what, Filled)]
+    [order] = world.market.orders("job")
+    # $2 over an hour of work, a start of 4 minutes and two steps.
+    assert order.limit == 2 * DOLLAR * 60 // 65
+
+
+def test_scopes_without_a_node_that_could_be_in_time_are_refused() -> None:
+    """The work could use an H100, but may not order one; or nothing that it may order is of use."""
+    app = job(1.0, 60 * MINUTE)
+    with pytest.raises(BadJob, match="even on a100"):
+        deadline_adapter(
+            app,
+            Terms("job", ("a100",), PERIOD),
+            micros_per_unit=1.0,
+            checkpoint_every_us=CHECKPOINT,
+        )
+    with pytest.raises(BadJob, match="none of b200 is a kind of node"):
+        deadline_adapter(
+            app,
+            Terms("job", ("b200/r0",), PERIOD),
+            micros_per_unit=1.0,
+            checkpoint_every_us=CHECKPOINT,
+        )
+
+
 @st.composite
 def rivalries(draw: st.DrawFn) -> list[tuple[int, int, int, str]]:
     """When somebody comes, for how long, what it offers, and for which kind."""
@@ -206,8 +381,7 @@ def test_it_is_never_late_while_a_node_can_be_had_within_its_budget(
     app = job(1.0, minutes * MINUTE)
     adapter = adapter_for(app, value=value * DOLLAR, budget=100 * DOLLAR)
     if policy == "greedy":
-        clock = msgspec.structs.replace(adapter.clock, policy=Greedy(adapter.clock.plan.job))
-        adapter = msgspec.structs.replace(adapter, clock=clock)
+        adapter = msgspec.structs.replace(adapter, policy=Greedy(adapter.plan.job))
     world.join(Tenant("job", adapter, app))
     for number, (begins_us, lasts_us, limit, kind) in enumerate(rivals):
         terms = Terms(f"r{number}", (kind,), PERIOD)
@@ -239,8 +413,7 @@ def test_the_margin_bears_a_loss_at_the_worst_moment() -> None:
         adapter = deadline_adapter(
             app, terms, micros_per_unit=2.0 * DOLLAR, checkpoint_every_us=CHECKPOINT, policy=Greedy
         )
-        policy = adapter.clock.policy
-        policy.net_us = round(margin * policy.net_us)
+        adapter.policy.net_us = round(margin * adapter.policy.net_us)
         # Nothing is free at first, so that the job waits as long as it dares.
         for number, kind in enumerate(kinds):
             footprint = Footprint(Terms(f"r{number}", (kind,), PERIOD), 1, 8 * DOLLAR)

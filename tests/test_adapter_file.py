@@ -53,6 +53,16 @@ value: 0.40
 load: {csv: load.csv, column: rate}
 """
 
+TRAINING = """\
+adapter: training
+name: pretrain
+scopes: [h100]
+model: OPT-350
+gpus: {h100: H100, a100: A100-80}
+samples: 200000
+value: 4.00
+"""
+
 
 def build(text: str, folder: Path = Path()) -> object:
     return read_adapter(text, file_name="a.yaml").build(BEGAN_US, folder)
@@ -96,8 +106,8 @@ def test_a_deadline_counts_from_the_first_start() -> None:
     budget = built.adapter.terms.budget
     assert budget is not None
     assert (budget.total_micros, budget.ends_us) == (60_000_000, BEGAN_US + 30 * HOUR_US)
-    assert built.adapter.econ.micros_per_unit == 3_000_000
-    assert built.adapter.econ.pricing.horizon_s == 600
+    assert built.adapter.micros_per_unit == 3_000_000
+    assert built.adapter.pricing.horizon_s == 600
     assert file.most_owed() == "at most $60.00 in all while it runs"
     fixed = DEADLINE.replace("24h", "1970-02-20T00:00Z")
     app = read_adapter(fixed, file_name="a.yaml").build(BEGAN_US, Path()).app
@@ -126,6 +136,34 @@ def test_a_service_is_worth_what_its_requests_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "bounds"),
+    [
+        (INFERENCE + "prompt_tokens: {csv: load.csv}\n", "prompt_tokens", (0, None)),
+        (INFERENCE, "requests_per_s", (0, None)),
+        (INFERENCE.replace("column", "least: 2, column"), "requests_per_s", (2, None)),
+        (DEADLINE + "progress: {csv: load.csv}\n", "done", (0, 1)),
+        (DEADLINE + "progress: {csv: load.csv, most: 2}\n", "done", (0, 2)),
+        (TRAINING + "progress: {csv: load.csv}\n", "samples", (0, None)),
+    ],
+)
+def test_what_is_read_is_believed_within_bounds(
+    tmp_path: Path, text: str, name: str, bounds: tuple[float, float | None]
+) -> None:
+    """Where the file does not say, nothing below 0 is, nor a percentage for a share."""
+    (tmp_path / "load.csv").write_text("seconds,rate\n0,-5\n")
+    telemetry = read_adapter(text, file_name="a.yaml").build(BEGAN_US, tmp_path).telemetry
+    assert telemetry is not None
+    asyncio.run(telemetry.refresh(0))
+    assert f"the value -5 is below {bounds[0]}" in str(telemetry.levels(0)[name].sentence)
+    if bounds[1] is not None:
+        (tmp_path / "load.csv").write_text("seconds,rate\n0,40\n")
+        telemetry = read_adapter(text, file_name="a.yaml").build(BEGAN_US, tmp_path).telemetry
+        assert telemetry is not None
+        asyncio.run(telemetry.refresh(0))
+        assert f"the value 40 is above {bounds[1]}" in str(telemetry.levels(0)[name].sentence)
+
+
+@pytest.mark.parametrize(
     ("text", "line", "sentence"),
     [
         ("adapter: spott\nname: a\n", 1, "'spott' is none of: on-demand, spot"),
@@ -149,6 +187,21 @@ def test_a_service_is_worth_what_its_requests_are(tmp_path: Path) -> None:
         (DEADLINE.replace("{h100: 1, a100: 0.5}", "{h100: 1, a100: 0}"), 5, "write more than 0"),
         (INFERENCE.replace("planner-default", "good"), 6, "there is no objective named 'good'"),
         (INFERENCE.replace("Llama-3.1-8B", "Llama"), 4, "there is no profile of the model"),
+        (INFERENCE.replace("h100_sxm", "h1000"), 5, "is not known to fit on 1 x h1000"),
+        (INFERENCE.replace("8B", "70B"), 5, "not known to fit on 1 x h100_sxm; it does on"),
+        (INFERENCE + "prompt_tokens: 0\n", 9, "write 1 or more"),
+        (INFERENCE + "output_tokens: {csv: out.csv}\n", 8, "load.csv"),
+        (
+            INFERENCE.replace("csv: load.csv, column: rate", "python: 'math:sqrt'")
+            + "output_tokens: {csv: out.csv}\n",
+            9,
+            "out.csv",
+        ),
+        (TRAINING.replace("OPT-350", "OPT"), 4, "'OPT' has no profile"),
+        (TRAINING.replace("A100-80", "A1000"), 5, "'A1000' of tree 'a100' has no profile"),
+        (TRAINING + "levels: [host, rack]\n", 8, "the rack comes before the host"),
+        (SPOT.replace("h100/east", "h100/east/"), 3, "is not a scope"),
+        (SPOT.replace("h100/east", "h100/*"), 3, "is not a scope"),
         (INFERENCE, 8, "load.csv"),
     ],
 )
@@ -172,6 +225,19 @@ every: 2s
 maps:
   - map: power
     rows: {h100/r1: row_1}
+"""
+
+
+CARBON = """\
+  - map: carbon
+    reference: 300
+    scopes:
+      h100: row_1
+"""
+WINDOW = """\
+  - map: maintenance
+    windows:
+      - {scope: h100/r1, opens: 2026-11-20T22:00Z, closes: 2026-11-21T02:00Z}
 """
 
 
@@ -204,6 +270,17 @@ def test_power_that_was_never_read_asks_for_nothing(tmp_path: Path) -> None:
     assert telemetry.levels(0)["row_1"].value == 0.7
 
 
+def test_power_in_percent_is_not_believed(tmp_path: Path) -> None:
+    """72 where 0.72 is meant would make the row as dear as can be; it is missing instead."""
+    (tmp_path / "power.csv").write_text("seconds,row_1\n0,72\n")
+    telemetry = read_inframap(POWER, file_name="m.yaml").build(tmp_path).telemetry
+    assert telemetry is not None
+    asyncio.run(telemetry.refresh(0))
+    level = telemetry.levels(0)["row_1"]
+    assert level.value == 0.7
+    assert str(level.sentence).startswith("the value 72 is above 1.5")
+
+
 def test_a_map_knows_its_cluster(tmp_path: Path) -> None:
     """The inventory is what the cluster's file says, or nothing is known beforehand."""
     (tmp_path / "power.csv").write_text("seconds,row_1\n0,0.5\n")
@@ -211,6 +288,9 @@ def test_a_map_knows_its_cluster(tmp_path: Path) -> None:
     inventory = read_inframap(text, file_name="m.yaml").build(tmp_path).inventory
     assert inventory is not None and len(inventory) == 64
     assert inventory["h100/us-east/r1/h1/g0"]["device"] == "g0"
+    text = POWER + WINDOW + f"cluster: {EXAMPLES / 'cluster.yaml'}\n"
+    built = read_inframap(text, file_name="m.yaml").build(tmp_path)
+    assert built.inventory == inventory and built.scopes == ("h100", "h100/r1")
     (tmp_path / "bad.yaml").write_text("trees: 3\n")
     with pytest.raises(TopologyError):
         read_inframap(POWER + "cluster: bad.yaml\n", file_name="m.yaml").build(tmp_path)
@@ -219,7 +299,12 @@ def test_a_map_knows_its_cluster(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "sentence"),
     [
-        (POWER.replace("h100/r1: row_1", "h100/r1: row_9"), 6, "there is no telemetry 'row_9'"),
+        (POWER.replace("h100/r1: row_1", "h100/r1: row_9"), 8, "there is no telemetry 'row_9'"),
+        (POWER + CARBON.replace("row_1", "grid"), 12, "there is no telemetry 'grid'"),
+        (POWER + WINDOW, 9, "name it with 'cluster'"),
+        (POWER + WINDOW.replace("2026-11-20T22:00Z", "2h"), 11, "'2h' is not an instant"),
+        (POWER + WINDOW.replace("h100/r1", "h100/r1/"), 11, "'h100/r1/' is not a scope"),
+        (POWER + WINDOW.replace("h100/r1", "a100"), 11, "a100 has no base price; give it one"),
         (POWER.replace("{h100: 2.00}", "{}"), 3, "no tree has a base price"),
         (POWER, 2, "power.csv"),
         (POWER + "cluster: nowhere.yaml\n", 9, "can't be read"),
@@ -249,12 +334,16 @@ class Scripted:
 
     def __init__(self) -> None:
         self.value: float | None = 1.0
+        self.true_at_us: int | None = None
         self.hangs = False
+        self.asked = 0
 
     async def read(self, at_us: int) -> Reading | None:
+        self.asked += 1
         if self.hangs:
             await asyncio.sleep(3_600)
-        return None if self.value is None else Reading(self.value, at_us)
+        true_at_us = at_us if self.true_at_us is None else self.true_at_us
+        return None if self.value is None else Reading(self.value, true_at_us)
 
     async def close(self) -> None:
         pass
@@ -273,21 +362,75 @@ def test_a_gauge_warns_once_for_each_change() -> None:
 
     async def scene() -> None:
         gauge = Gauges(telemetry, warnings.append)
-        assert await gauge.read(0) == {"load": 1.0}
+
+        async def value(at_us: int) -> float:
+            return (await gauge.levels(at_us))["load"].value
+
+        assert await value(0) == 1.0
         source.value = None
-        assert await gauge.read(5) == {"load": 1.0}
-        assert await gauge.read(6) == {"load": 1.0}
-        assert await gauge.read(15) == {"load": 0.5}
-        assert await gauge.read(16) == {"load": pytest.approx(0.4)}
-        assert await gauge.read(30) == {"load": 0.0}
+        assert [await value(5), await value(6)] == [1.0, 1.0]
+        assert [await value(15), await value(16)] == [0.5, pytest.approx(0.4)]
+        assert await value(30) == 0.0
         source.value = 3.0
-        assert await gauge.read(40) == {"load": 3.0}
-        await gauge.close()
+        assert await value(40) == 3.0
 
     asyncio.run(scene())
     words = ("can't be read now", "is stale", "is not known", "is read again")
     assert len(warnings) == 4
     assert all(word in warning for word, warning in zip(words, warnings, strict=True))
+
+
+def test_a_gauge_that_was_never_read_is_waited_for() -> None:
+    """It is no news until it is read or not known, and that is said."""
+    source, telemetry = scripted()
+    source.value = None
+    warnings: list[str] = []
+
+    async def scene() -> None:
+        gauge = Gauges(telemetry, warnings.append)
+        assert await gauge.news(0) == await gauge.news(9) == []
+        assert await gauge.news(10) == [(10, {"load": 0.0})]
+        source.value = 2.0
+        assert await gauge.news(11) == [(11, {"load": 2.0})]
+        again = Gauges(scripted_to_wait(), warnings.append)
+        assert (await again.levels(0))["load"].freshness == "awaited"
+        assert await again.news(1) == [(1, {"load": 3.0})]
+
+    asyncio.run(scene())
+    words = ("is waited for", "is not known", "is read again", "is waited for", "is read now")
+    assert all(word in warning for word, warning in zip(words, warnings, strict=True))
+
+
+def scripted_to_wait() -> Telemetry:
+    """Nothing first, then 3."""
+    answers = iter([None, 3.0])
+
+    class Late(Scripted):
+        async def read(self, at_us: int) -> Reading | None:
+            value = next(answers)
+            return None if value is None else Reading(value, at_us)
+
+    return Telemetry({"load": Feed(Late(), Steady(stale_after_us=10, drift_us=10, default=0.0))})
+
+
+def test_a_reading_is_news_once_and_of_its_own_instant() -> None:
+    """What is held is not told again, nor is an answer that has not changed since it was true;
+    what is read of two instants is told in their order."""
+    load, tokens = Scripted(), Scripted()
+    steady = Steady(stale_after_us=10, drift_us=10, default=0.0)
+
+    async def scene() -> None:
+        feeds = {"load": Feed(load, steady), "tokens": Feed(tokens, steady)}
+        gauge = Gauges(Telemetry(feeds), lambda said: None)
+        tokens.true_at_us = 3
+        assert await gauge.news(5) == [(3, {"tokens": 1.0}), (5, {"load": 1.0})]
+        assert await gauge.news(6) == [(6, {"load": 1.0})]
+        load.value = None
+        assert await gauge.news(7) == []
+        tokens.true_at_us, load.value = 8, 4.0
+        assert await gauge.news(8) == [(8, {"load": 4.0, "tokens": 1.0})]
+
+    asyncio.run(scene())
 
 
 def test_a_stale_gauge_can_be_left_out() -> None:
@@ -296,27 +439,33 @@ def test_a_stale_gauge_can_be_left_out() -> None:
 
     async def scene() -> None:
         gauge = Gauges(telemetry, lambda said: None, ("load",))
-        assert await gauge.read(0) == {"load": 1.0}
+        assert await gauge.news(0) == [(0, {"load": 1.0})]
         source.value = None
-        assert await gauge.read(9) == {"load": 1.0}
-        assert await gauge.read(11) == {}
-        await gauge.close()
+        assert [await gauge.news(at_us) for at_us in (9, 11, 99)] == [[], [], []]
+        source.value = 2.0
+        assert await gauge.news(100) == [(100, {"load": 2.0})]
 
     asyncio.run(scene())
 
 
 def test_a_source_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step takes the last value, and one reading at most is under way."""
+    """A step takes the last value, and of the others what they say now; one reading at most of a
+    source is under way."""
     monkeypatch.setattr(gauges, "WAIT_S", 0.01)
-    source, telemetry = scripted()
+    hanging, good = Scripted(), Scripted()
+    steady = Steady(stale_after_us=10, drift_us=10, default=0.0)
+    telemetry = Telemetry({"hangs": Feed(hanging, steady), "good": Feed(good, steady)})
 
     async def scene() -> None:
         gauge = Gauges(telemetry, lambda said: None)
-        await gauge.read(0)
-        source.hangs = True
+        await gauge.levels(0)
+        hanging.hangs = True
         async with asyncio.timeout(5):
-            assert await gauge.read(5) == {"load": 1.0}
-            assert await gauge.read(6) == {"load": 1.0}
-        await gauge.close()
+            for at_us in (5, 6, 7):
+                good.value = float(at_us)
+                levels = await gauge.levels(at_us)
+                assert (levels["hangs"].value, levels["good"].value) == (1.0, at_us)
+        assert hanging.asked == 2
+        await telemetry.close()
 
     asyncio.run(scene())

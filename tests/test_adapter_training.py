@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
 from laissez.adapters.training import TrainingAdapter, rounded
@@ -41,7 +40,7 @@ def job(samples: int = 400_000, hours: float = 4.0, nodes_max: int = 8) -> Train
 
 def adapter_of(dollars: float, *scopes: str) -> TrainingAdapter:
     terms = Terms("train", scopes or ("h100", "a100"), PERIOD)
-    return TrainingAdapter(EconAdapter(terms, dollars * DOLLAR))
+    return TrainingAdapter(terms, dollars * DOLLAR)
 
 
 def quotes(**rates: tuple[float, bool]) -> dict[str, Quoted]:
@@ -78,11 +77,11 @@ def test_the_next_ones_are_wanted_beside_the_first() -> None:
 
 def test_what_is_near_and_too_dear_is_not_in_the_shadow_plan() -> None:
     """With the domain at $50 and the rack at $3, the plan goes to the rack."""
-    app, adapter = job(), adapter_of(20.0)
+    app, adapter = job(), adapter_of(5.0)
     app.gain(f"{HERE}/h0/g0", 0)
     holdings = (held(f"{HERE}/h0/g0"),)
     at_hand = quotes(h100__z__r0__n0=(50.0, True), h100__z__r0=(3.0, True), h100=(9.0, True))
-    plan = adapter.shadow_plan(app, MarketView(0, holdings, (), at_hand), holdings, 5.0 * DOLLAR)
+    plan = adapter.shadow_plan(app, MarketView(0, holdings, (), at_hand), holdings)
     assert {use.place for use in plan.uses} == {f"{HERE}/h0/g0", "h100/z/r0"}
 
 

@@ -21,13 +21,14 @@ from laissez.model import (
     TenantInstruction,
 )
 from laissez.model.paths import covers
-from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, Cause
+from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, MAX_RATE, Cause
 from toy import Crew
 
 SECOND = 1_000_000
 DOLLAR = 1_000_000
 HOUR = 3_600 * SECOND
 TERMS = Terms("crew", ("h100",), 5 * SECOND)
+LEASE = 100 * SECOND
 
 
 def held(
@@ -37,8 +38,9 @@ def held(
     limit: int = 5 * DOLLAR,
     cause: Cause = "floor",
     safe_until: int | None = None,
+    since: int = -HOUR,
 ) -> Holding:
-    return Holding(resource, 0, rate, limit, safe_until, {}, "ada", cause)
+    return Holding(resource, since, rate, limit, safe_until, {}, "ada", cause)
 
 
 def order(number: int, *, price: int, limit: int, scope: str = "h100", expires: int) -> OpenOrder:
@@ -59,6 +61,13 @@ def seen(
 
 def done(*actions: object) -> list[TenantInstruction]:
     return [action.do for action in actions]  # type: ignore[attr-defined]
+
+
+def crew_with(*resources: str, **options: object) -> Crew:
+    crew = Crew(**options)  # type: ignore[arg-type]
+    for resource in resources:
+        crew.gain(resource, 0)
+    return crew
 
 
 # Pricing ----------------------------------------------------------------------------------------
@@ -95,13 +104,27 @@ def test_the_papers_listing_takes_the_move_off_both_prices() -> None:
 
 
 def test_a_budget_is_paced() -> None:
-    """Two nodes at $2 cost $40 in ten hours; with $30 left everything is worth three quarters."""
-    view = seen(held("h100/g0"), held("h100/g1"))
-    assert Budget(40 * DOLLAR, 10 * HOUR).pace(view) == 1.0
-    assert Budget(30 * DOLLAR, 10 * HOUR).pace(view) == 0.75
-    assert Budget(30 * DOLLAR).pace(view) == 1.0
-    spent = 30 * DOLLAR * CHARGE_UNITS_PER_MICRO_DOLLAR
-    assert Budget(30 * DOLLAR, 10 * HOUR).pace(msgspec.structs.replace(view, charge=spent)) == 0.0
+    """$4 an hour for ten hours is $40; with $30 left what it buys is worth three quarters."""
+    view, spend = seen(), 4 * DOLLAR
+    assert Budget(40 * DOLLAR, 10 * HOUR).pace(view, spend) == 1.0
+    assert Budget(30 * DOLLAR, 10 * HOUR).pace(view, spend) == 0.75
+    assert Budget(30 * DOLLAR, 10 * HOUR).pace(view, 3 * DOLLAR) == 1.0
+    assert Budget(30 * DOLLAR).pace(view, spend) == 1.0
+    spent = msgspec.structs.replace(view, charge=30 * DOLLAR * CHARGE_UNITS_PER_MICRO_DOLLAR)
+    assert Budget(30 * DOLLAR, 10 * HOUR).pace(spent, spend) == 0.0
+    assert Budget(30 * DOLLAR, 10 * HOUR).pace(spent, 0) == 0.0
+
+
+def test_each_node_is_paced_by_the_spend_that_it_implies() -> None:
+    """By hand: $20 for ten hours bears one node at $2. The second is worth half of its value, to
+    keep as to get; the third, if it came, a third of it."""
+    terms = msgspec.structs.replace(TERMS, budget=Budget(20 * DOLLAR, 10 * HOUR))
+    adapter = EconAdapter(terms, 4.0 * DOLLAR, Pricing(hysteresis=0.0))
+    crew = crew_with("h100/g0", "h100/g1", need=3)
+    view = seen(held("h100/g0", cause="demand"), held("h100/g1", cause="demand"), idle=False)
+    intent = adapter.decide(crew, view)
+    assert [each.limit for each in intent.keep] == [4 * DOLLAR, 2 * DOLLAR]
+    assert [wish.limit for wish in intent.wishes] == [4 * DOLLAR // 3]
 
 
 def test_near_the_end_of_a_budget_limits_are_cut_and_the_least_important_node_goes() -> None:
@@ -109,13 +132,36 @@ def test_near_the_end_of_a_budget_limits_are_cut_and_the_least_important_node_go
     terms = msgspec.structs.replace(TERMS, budget=Budget(10_000))
     intent = Intent(
         (Keep("h100/g0", 5 * DOLLAR), Keep("h100/g1", 5 * DOLLAR)),
-        (Wish("h100", 5 * DOLLAR, 5 * DOLLAR),),
+        (Wish("h100", 5 * DOLLAR, 5 * DOLLAR, rate=2 * DOLLAR),),
+    )
+    view = seen(held("h100/g0", limit=9 * DOLLAR), held("h100/g1", limit=9 * DOLLAR))
+    released, limited = actions_for(intent, terms, view)
+    assert released.do == Release("h100/g1")
+    assert released.why == "the budget does not pay for it any more"
+    assert limited.do == ChangeLimit("h100/g0", 3_600_000)
+
+
+def test_the_wall_pays_rates_before_limits() -> None:
+    """$0.02 pays $7.20 an hour for 2 steps: two nodes and a third at $2 each, $1.20 for limits."""
+    terms = msgspec.structs.replace(TERMS, budget=Budget(20_000))
+    intent = Intent(
+        (Keep("h100/g0", 5 * DOLLAR), Keep("h100/g1", 5 * DOLLAR)),
+        (Wish("h100", 5 * DOLLAR, 5 * DOLLAR, rate=2 * DOLLAR),) * 2,
     )
     view = seen(held("h100/g0", limit=9 * DOLLAR), held("h100/g1", limit=9 * DOLLAR))
     assert done(*actions_for(intent, terms, view)) == [
-        Release("h100/g1"),
-        ChangeLimit("h100/g0", 3_600_000),
+        ChangeLimit("h100/g0", 3_200_000),
+        ChangeLimit("h100/g1", 2_000_000),
+        PlaceOrder("h100", 2_000_000, 2_000_000, "crew.0", LEASE),
     ]
+
+
+def test_a_node_that_is_not_worth_its_rate_is_not_blamed_on_the_budget() -> None:
+    """Its limit is set below its rate, and the market hands it on."""
+    terms = msgspec.structs.replace(TERMS, budget=Budget(1_000 * DOLLAR))
+    intent = Intent((Keep("h100/g0", DOLLAR, "it is worth {:.0f}", (1.0,)),))
+    [action] = actions_for(intent, terms, seen(held("h100/g0")))
+    assert (action.do, action.why) == (ChangeLimit("h100/g0", DOLLAR), "it is worth 1")
 
 
 def test_a_protected_holding_counts_with_what_it_may_be_charged() -> None:
@@ -124,8 +170,11 @@ def test_a_protected_holding_counts_with_what_it_may_be_charged() -> None:
     intent = Intent((Keep("h100/g0", 3 * DOLLAR),))
     protected = held("h100/g0", limit=9 * DOLLAR, safe_until=SECOND)
     assert done(*actions_for(intent, terms, seen(protected))) == [Release("h100/g0")]
-    payable = held("h100/g0", limit=3_500_000, safe_until=SECOND)
+    payable = held("h100/g0", limit=3_200_000, safe_until=SECOND)
     assert done(*actions_for(intent, terms, seen(payable))) == []
+    # $3.60 an hour can be paid: the rest of a higher limit is cut, and the node stays.
+    dear = Intent((Keep("h100/g0", 90 * DOLLAR),))
+    assert done(*actions_for(dear, terms, seen(payable))) == [ChangeLimit("h100/g0", 3_600_000)]
 
 
 # Orders -----------------------------------------------------------------------------------------
@@ -133,7 +182,7 @@ def test_a_protected_holding_counts_with_what_it_may_be_charged() -> None:
 
 def test_orders_follow_the_wishes() -> None:
     """What serves a wish is amended, what serves none is cancelled, what is missing is placed."""
-    soon, late = 4 * SECOND, 50 * SECOND
+    soon, late = 49 * SECOND, LEASE
     orders = (
         order(0, price=2 * DOLLAR, limit=2 * DOLLAR, expires=late),
         order(3, price=3 * DOLLAR, limit=3 * DOLLAR, expires=late, scope="h100/r1"),
@@ -143,23 +192,79 @@ def test_orders_follow_the_wishes() -> None:
     did = done(*actions_for(Intent((), wishes), TERMS, seen(orders=orders)))
     assert did == [
         CancelOrder("crew.3"),
-        AmendOrder("crew.0", price=4 * DOLLAR, limit=5 * DOLLAR),
-        PlaceOrder("h100", DOLLAR, DOLLAR, "crew.1", late),
+        PlaceOrder("h100", 4 * DOLLAR, 5 * DOLLAR, "crew.1", late),
+        CancelOrder("crew.0"),
+        PlaceOrder("h100", DOLLAR, DOLLAR, "crew.2", late),
     ]
-    ending = (order(0, price=4 * DOLLAR, limit=5 * DOLLAR, expires=soon),)
-    renewed = done(*actions_for(Intent((), wishes[:1]), TERMS, seen(orders=ending)))
-    assert renewed == [AmendOrder("crew.0", expires=late)]
+    lowered = Intent((), (Wish("h100", DOLLAR, DOLLAR),))
+    assert done(*actions_for(lowered, TERMS, seen(orders=orders[:1]))) == [
+        AmendOrder("crew.0", price=DOLLAR, limit=DOLLAR)
+    ]
+    for expires in (soon, None):
+        ending = (OpenOrder("ada", "crew.0", "h100", 4 * DOLLAR, 5 * DOLLAR, expires),)
+        renewed = done(*actions_for(Intent((), wishes[:1]), TERMS, seen(orders=ending)))
+        assert renewed == [
+            PlaceOrder("h100", 4 * DOLLAR, 5 * DOLLAR, "crew.1", late),
+            CancelOrder("crew.0"),
+        ]
+
+
+def test_a_price_that_a_guard_has_clipped_climbs_on() -> None:
+    """The accepted price is behind the wish: another order is placed while the first still
+    presses, a micro-dollar further, so that it wins before the first."""
+    clipped = (order(0, price=DOLLAR, limit=5 * DOLLAR, expires=LEASE),)
+    intent = Intent((), (Wish("h100", 5 * DOLLAR, 5 * DOLLAR),))
+    assert done(*actions_for(intent, TERMS, seen(orders=clipped))) == [
+        PlaceOrder("h100", 5 * DOLLAR, 5 * DOLLAR + 1, "crew.1", LEASE),
+        CancelOrder("crew.0"),
+    ]
+
+
+def test_an_order_that_could_win_back_what_is_given_up_is_cancelled_first() -> None:
+    """Released, or let go by a limit below its rate: an order over it goes and comes anew."""
+    waiting = order(0, price=3 * DOLLAR, limit=3 * DOLLAR, expires=LEASE)
+    wish = Wish("h100", 3 * DOLLAR, 3 * DOLLAR)
+    given_up = {
+        Intent((), (wish,)): Release("h100/g0"),
+        Intent((Keep("h100/g0", DOLLAR),), (wish,)): ChangeLimit("h100/g0", DOLLAR),
+    }
+    for intent, action in given_up.items():
+        view = seen(held("h100/g0"), orders=(waiting,))
+        assert done(*actions_for(intent, TERMS, view)) == [
+            CancelOrder("crew.0"),
+            action,
+            PlaceOrder("h100", 3 * DOLLAR, 3 * DOLLAR, "crew.1", LEASE),
+        ]
+    elsewhere = order(0, price=3 * DOLLAR, limit=3 * DOLLAR, expires=LEASE, scope="h100/r1")
+    there = Intent((), (Wish("h100/r1", 3 * DOLLAR, 3 * DOLLAR),))
+    view = seen(held("h100/g0"), orders=(elsewhere,))
+    assert done(*actions_for(there, TERMS, view)) == [Release("h100/g0")]
+
+
+def test_no_rate_is_higher_than_the_market_knows() -> None:
+    """A value beyond all bounds is cut to the highest rate there is."""
+    intent = Intent((Keep("h100/g0", 2 * MAX_RATE),), (Wish("h100", 3 * MAX_RATE, 3 * MAX_RATE),))
+    assert done(*actions_for(intent, TERMS, seen(held("h100/g0")))) == [
+        ChangeLimit("h100/g0", MAX_RATE),
+        PlaceOrder("h100", MAX_RATE, MAX_RATE, "crew.0", LEASE),
+    ]
 
 
 def test_a_trifle_is_not_sent() -> None:
     """Five percent more or less changes neither a limit nor an order; six do."""
     intent = Intent((Keep("h100/g0", 5_250_000),), (Wish("h100", 4_200_000, 4_200_000),))
-    orders = (order(0, price=4 * DOLLAR, limit=4 * DOLLAR, expires=50 * SECOND),)
+    orders = (order(0, price=4 * DOLLAR, limit=4 * DOLLAR, expires=LEASE),)
     assert actions_for(intent, TERMS, seen(held("h100/g0"), orders=orders)) == ()
     more = Intent((Keep("h100/g0", 5_300_000),), (Wish("h100", 4_240_000, 4_240_000),))
     assert done(*actions_for(more, TERMS, seen(held("h100/g0"), orders=orders))) == [
         ChangeLimit("h100/g0", 5_300_000),
-        AmendOrder("crew.0", price=4_240_000, limit=4_240_000),
+        PlaceOrder("h100", 4_240_000, 4_240_000, "crew.1", LEASE),
+        CancelOrder("crew.0"),
+    ]
+    less = Intent((Keep("h100/g0", 4_700_000),), (Wish("h100", 3_760_000, 3_760_000),))
+    assert done(*actions_for(less, TERMS, seen(held("h100/g0"), orders=orders))) == [
+        ChangeLimit("h100/g0", 4_700_000),
+        AmendOrder("crew.0", price=3_760_000, limit=3_760_000),
     ]
 
 
@@ -172,13 +277,6 @@ def test_what_lies_outside_the_scopes_is_left_alone() -> None:
 
 
 # The adapter for applications with hooks --------------------------------------------------------
-
-
-def crew_with(*resources: str, **options: object) -> Crew:
-    crew = Crew(**options)  # type: ignore[arg-type]
-    for resource in resources:
-        crew.gain(resource, 0)
-    return crew
 
 
 def test_nodes_are_priced_by_a_staircase() -> None:
@@ -229,7 +327,10 @@ def test_a_cold_node_ranks_before_a_warm_one() -> None:
 
 
 def test_what_is_free_is_taken_at_the_floor_and_kept_there_while_nobody_wants_it() -> None:
-    """Not urgent, but worth $2.50 in full: at a floor of $2 it is taken, and kept at $2."""
+    """Not urgent, but worth $2.50 in full: at a floor of $2 it is taken, and kept up to $2.50.
+
+    That is a quarter more than its floor; at a floor of $1 it is kept up to $1.25.
+    """
     adapter = EconAdapter(TERMS, 5.0 * DOLLAR)
     crew = Crew(0, spare=0.5)
     wishes = adapter.decide(crew, seen()).wishes
@@ -238,22 +339,84 @@ def test_what_is_free_is_taken_at_the_floor_and_kept_there_while_nobody_wants_it
     assert not adapter.decide(crew, seen(idle=False)).wishes
     crew.gain("h100/g0", 0)
     [kept] = adapter.decide(crew, seen(held("h100/g0"), quote=None)).keep
-    assert kept.limit == 2 * DOLLAR
+    assert kept.limit == 2_500_000
+    [cheap] = adapter.decide(crew, seen(held("h100/g0", rate=DOLLAR), quote=None)).keep
+    assert cheap.limit == 1_250_000
     assert not adapter.decide(crew, seen(held("h100/g0", cause="demand"), quote=None)).keep
 
 
 def test_orders_go_where_a_unit_costs_least_or_everywhere() -> None:
-    """Free: h100 at $4 for 2 units beats a100 at $2.50 for one. Full: one order in each tree."""
+    """Free: h100 at $4 for 2 units beats a100 at $2.50 for one. Full: the same one first, and the
+    other beside it while that order rests."""
     terms = msgspec.structs.replace(TERMS, scopes=("a100", "h100"))
     adapter = EconAdapter(terms, 5.0 * DOLLAR)
     crew = Crew(2, speeds={"a100": 1.0, "h100": 2.0})
-    for idle, expected in ((True, ["h100"]), (False, ["a100", "h100"])):
+    rests = order(0, price=10 * DOLLAR, limit=10 * DOLLAR, scope="h100", expires=LEASE)
+    weak = order(0, price=DOLLAR, limit=DOLLAR, scope="h100", expires=LEASE)
+    for idle, orders, expected in (
+        (True, (), ["h100"]),
+        (False, (), ["h100"]),
+        (False, (weak,), ["h100"]),
+        (False, (rests,), ["h100", "a100"]),
+    ):
         quotes = {
             "a100": Quoted(0, "a100", 2_500_000, idle),
             "h100": Quoted(0, "h100", 4_000_000, idle),
         }
-        wishes = adapter.decide(crew, MarketView(0, (), (), quotes)).wishes
+        wishes = adapter.decide(crew, MarketView(0, (), orders, quotes)).wishes
         assert [wish.scope for wish in wishes] == expected
+
+
+def test_a_scope_that_cannot_be_seen_is_never_taken_for_free() -> None:
+    """Its tree has something free at $2, somewhere. It is asked at the bid, and takes what is free
+    there up to its full value; what can be seen to be free comes first."""
+    terms = msgspec.structs.replace(TERMS, scopes=("h100/r0", "a100"))
+    adapter = EconAdapter(terms, 5.0 * DOLLAR)
+    crew = Crew(1, speeds={"a100": 1.0, "h100": 1.0}, cold_start_s=50)
+    quotes = {"h100": Quoted(0, "h100", 2 * DOLLAR, True), "a100": Quoted(0, "a100", None, False)}
+    [wish] = adapter.decide(crew, MarketView(0, (), (), quotes)).wishes
+    # 50 s of 110 s are lost with a start.
+    assert (wish.scope, wish.price, wish.limit) == ("h100/r0", 2_727_272, 5 * DOLLAR)
+    quotes["a100"] = Quoted(0, "a100", 4 * DOLLAR, True)
+    [wish] = adapter.decide(crew, MarketView(0, (), (), quotes)).wishes
+    assert wish.scope == "a100"
+    paper = msgspec.structs.replace(adapter, pricing=Pricing(variant="paper"))
+    quotes["a100"] = Quoted(0, "a100", None, False)
+    [wish] = paper.decide(crew, MarketView(0, (), (), quotes)).wishes
+    assert wish.price == wish.limit
+
+
+def test_what_was_just_won_is_kept_for_a_step() -> None:
+    """It is worth nothing any more, but has been held for less than a step; the paper's variant
+    lets it go."""
+    adapter = EconAdapter(TERMS, 5.0 * DOLLAR)
+    crew = Crew(0, spare=0.1)
+    crew.gain("h100/g0", 0)
+    for since, limits in ((-5 * SECOND + 1, [2 * DOLLAR]), (-5 * SECOND, [])):
+        view = seen(held("h100/g0", cause="demand", since=since), quote=None)
+        assert [each.limit for each in adapter.decide(crew, view).keep] == limits
+    paper = msgspec.structs.replace(adapter, pricing=Pricing(variant="paper"))
+    assert not paper.decide(crew, seen(held("h100/g0", since=0), quote=None)).keep
+
+
+def test_what_costs_nothing_is_taken_and_kept() -> None:
+    """At a floor of 0 the lowest bid there is will do, also for capacity that is not needed."""
+    adapter = EconAdapter(TERMS, 5.0 * DOLLAR)
+    crew = Crew(0, spare=0.5)
+    [wish, *_] = adapter.decide(crew, seen(quote=0)).wishes
+    assert (wish.price, wish.limit) == (1, 1)
+    crew.gain("h100/g0", 0)
+    [kept] = adapter.decide(crew, seen(held("h100/g0", rate=0), quote=None)).keep
+    assert kept.limit == 1
+
+
+def test_the_papers_variant_neither_takes_nor_keeps_at_the_floor() -> None:
+    """It has no rule for what is not urgent."""
+    adapter = EconAdapter(TERMS, 5.0 * DOLLAR, Pricing(variant="paper"))
+    crew = Crew(0, spare=0.5)
+    assert not adapter.decide(crew, seen()).wishes
+    crew.gain("h100/g0", 0)
+    assert not adapter.decide(crew, seen(held("h100/g0"), quote=None)).keep
 
 
 def test_a_step_asks_and_changes_nothing() -> None:
@@ -283,23 +446,52 @@ def test_a_footprint_is_filled_and_held_at_its_limit() -> None:
     view = seen(held("h100/g0", limit=9 * DOLLAR), held("h100/g1", limit=DOLLAR))
     assert done(*adapter.step(Crew(), view, 0)) == [
         ChangeLimit("h100/g1", 9 * DOLLAR),
-        PlaceOrder("h100", 9 * DOLLAR, 9 * DOLLAR, "crew.0", 50 * SECOND),
+        PlaceOrder("h100", 9 * DOLLAR, 9 * DOLLAR, "crew.0", LEASE),
     ]
     too_many = msgspec.structs.replace(adapter, nodes=1)
     assert done(*too_many.step(Crew(), view, 0)) == [Release("h100/g1")]
 
 
+def test_a_footprint_with_a_budget_is_as_large_as_that_lasts() -> None:
+    """By hand: $30 for ten hours bear $3 an hour. One node at $2 is kept at the whole limit of $4,
+    the second at 3/4 of it, and a third would be worth half of it, $2: that is what it costs."""
+    terms = msgspec.structs.replace(TERMS, budget=Budget(30 * DOLLAR, 10 * HOUR))
+    adapter = Footprint(terms, nodes=4, limit=4 * DOLLAR)
+    view = seen(held("h100/g0", limit=4 * DOLLAR), held("h100/g1", limit=4 * DOLLAR))
+    intent = adapter.decide(Crew(), view)
+    assert [each.limit for each in intent.keep] == [4 * DOLLAR, 3 * DOLLAR]
+    assert [wish.limit for wish in intent.wishes] == [2 * DOLLAR, 1_500_000]
+
+
 def test_a_scope_that_cannot_be_seen_is_asked_before_the_next() -> None:
-    """The first scope is invisible: it is asked, and only if that order rests, the one that is
-    free; and where nothing is free the order stays where it is."""
+    """The first scope is invisible: it is asked, and if that order rests, the next one, too."""
     adapter = Footprint(
         msgspec.structs.replace(TERMS, scopes=("h100/east", "h100")), nodes=1, limit=9 * DOLLAR
     )
     first = adapter.step(Crew(), seen(), 0)[0].do
     assert isinstance(first, PlaceOrder) and first.scope == "h100/east"
-    rests = order(0, price=9 * DOLLAR, limit=9 * DOLLAR, scope="h100/east", expires=50 * SECOND)
-    assert done(*adapter.step(Crew(), seen(orders=(rests,)), 0)) == [
-        CancelOrder("crew.0"),
-        PlaceOrder("h100", 9 * DOLLAR, 9 * DOLLAR, "crew.0", 50 * SECOND),
-    ]
-    assert adapter.step(Crew(), seen(orders=(rests,), idle=False), 0) == ()
+    rests = order(0, price=9 * DOLLAR, limit=9 * DOLLAR, scope="h100/east", expires=LEASE)
+    for idle in (True, False):
+        assert done(*adapter.step(Crew(), seen(orders=(rests,), idle=idle), 0)) == [
+            PlaceOrder("h100", 9 * DOLLAR, 9 * DOLLAR, "crew.1", LEASE),
+        ]
+
+
+def test_a_tree_that_is_not_there_is_not_asked() -> None:
+    """The second scope is free, and the first one does not exist."""
+    terms = msgspec.structs.replace(TERMS, scopes=("b200", "h100"))
+    adapter = Footprint(terms, nodes=1, limit=9 * DOLLAR)
+    [action] = adapter.step(Crew(), seen(), 0)
+    assert isinstance(action.do, PlaceOrder) and action.do.scope == "h100"
+
+
+def test_what_is_free_comes_before_what_is_held() -> None:
+    """On-demand takes the free node of its second scope before it displaces anybody."""
+    terms = msgspec.structs.replace(TERMS, scopes=("h100", "a100"))
+    adapter = Footprint(terms, nodes=1, limit=9 * DOLLAR)
+    quotes = {
+        "h100": Quoted(0, "h100", 2 * DOLLAR, False),
+        "a100": Quoted(0, "a100", 3 * DOLLAR, True),
+    }
+    [action] = adapter.step(Crew(), MarketView(0, (), (), quotes), 0)
+    assert isinstance(action.do, PlaceOrder) and action.do.scope == "a100"

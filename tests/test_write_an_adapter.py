@@ -16,7 +16,7 @@ from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
 from laissez.model import ChangeFloor, OfferResource
 from laissez.runners.simulated import Tenant, World
-from laissez.workloads.application import Application, Worth
+from laissez.workloads.application import NO_WORTH, Application, BadApplication, Worth
 from laissez.workloads.simple import NODES_MAX, SimpleApplication
 from laissez.workloads.standing import Standing
 from serving import served
@@ -68,7 +68,7 @@ def played(rival_limit: int, until_us: int) -> tuple[World, Any]:
     rival = Footprint(Terms("rival", ("h100",), 10 * SECOND), nodes=2, limit=rival_limit)
     world = World(
         [
-            Tenant("studio", page["render_adapter"](["h100", "a100"], 0.05), farm),
+            Tenant("studio", page["render_adapter"](["h100", "a100"], 0.06), farm),
             Tenant("rival", rival, Standing(("h100",), 2), begins_us=HOUR // 2),
         ]
     )
@@ -80,14 +80,14 @@ def played(rival_limit: int, until_us: int) -> tuple[World, Any]:
 
 
 def test_the_page_tells_why() -> None:
-    """At first the farm keeps the H100 that it can spare up to $2.10 and the other up to $4.88;
-    then it pays the rival's $2.50 for the one that it needs."""
-    early, _ = played(2_500_000, HOUR // 4)
+    """At first the farm keeps the H100 that it can spare up to $2.52 and the other up to $5.85;
+    then it pays the rival's $2.75 for the one that it needs."""
+    early, _ = played(2_750_000, HOUR // 4)
     limits = [early.market.limit(f"h100/r1/g{number}") for number in (0, 1)]
-    assert limits == [2_100_000, 4_875_000]
-    later, _ = played(2_500_000, HOUR)
+    assert limits == [2_520_000, 5_850_000]
+    later, _ = played(2_750_000, HOUR)
     assert later.market.owner("h100/r1/g1") == "studio"
-    assert later.market.rate("h100/r1/g1") == 2_500_000
+    assert later.market.rate("h100/r1/g1") == 2_750_000
 
 
 def test_value_is_no_guarantee() -> None:
@@ -113,7 +113,7 @@ def test_the_same_adapter_trades_live(tmp_path: Path, monkeypatch: pytest.Monkey
         operator.add_resource("h100/r1/g0")
         monkeypatch.setenv("LAISSEZ_URL", service.url)
         monkeypatch.setenv("LAISSEZ_TOKEN", service.secrets["studio"])
-        adapter = page["render_adapter"](["h100"], 0.05)
+        adapter = page["render_adapter"](["h100"], 0.06)
         adapter = type(adapter)(
             Terms("render", ("h100",), period_us=SECOND // 2), adapter.micros_per_unit
         )
@@ -174,7 +174,7 @@ def test_worth_is_a_difference_of_utilities() -> None:
     assert app.worth_of_gaining("big") == pytest.approx((3.2 + 0.68, 10.0))
     assert app.worth_of_gaining("small", coming=["big"]) == pytest.approx((0.4, 4.0))
     assert app.worth_of_losing("big/a") == Worth(10.0, 10.0)
-    assert app.worth_of_gaining("tent") == Worth(0.0, 0.0)
+    assert app.worth_of_gaining("tent") == NO_WORTH
 
 
 def test_nodes_that_are_gone_already_do_not_count() -> None:
@@ -222,6 +222,9 @@ def test_what_is_measured_replaces_what_is_kept() -> None:
     app.measure({"wanted": 40.0, "rain": 1.0}, SECOND)
     assert app.kept == {"wanted": 40.0}
     assert app.now_us == SECOND
+    with pytest.raises(BadApplication, match="wanted can't be nan"):
+        app.measure({"wanted": float("nan")}, 2 * SECOND)
+    assert (app.kept, app.now_us) == ({"wanted": 40.0}, SECOND)
 
 
 def test_a_new_one_goes_on_from_the_state_of_another() -> None:
@@ -232,7 +235,7 @@ def test_a_new_one_goes_on_from_the_state_of_another() -> None:
     other.resume(app.state())
     assert (other.nodes, other.now_us, other.kept) == (("big/a",), 45 * SECOND, {"wanted": 40.0})
     assert other.cold_start_s("big/a") == 15.0
-    with pytest.raises(ValueError, match="unknown field"):
+    with pytest.raises(BadApplication, match="unknown field"):
         other.resume(b'{"now_us":0,"ready_us":{},"kept":{},"loaves":3}')
 
 
@@ -243,3 +246,13 @@ def test_what_is_told_twice_changes_nothing() -> None:
     assert app.cold_start_s("big/a") == 10.0
     app.lose("small/z", 50 * SECOND)
     assert app.nodes == ("big/a",)
+
+
+def test_what_is_of_no_use_or_from_the_past() -> None:
+    """A node of another kind is not taken notice of, and what is told late happens now."""
+    app = bakers()
+    app.advance(100 * SECOND)
+    app.gain("tent/a", 100 * SECOND)
+    app.gain("big/a", 40 * SECOND)
+    assert (app.nodes, app.now_us) == (("big/a",), 100 * SECOND)
+    assert app.cold_start_s("big/a") == 60.0

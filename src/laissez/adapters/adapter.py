@@ -1,16 +1,24 @@
-"""The interface of every adapter: what a runner asks of it."""
+"""The interface of every adapter, and the part that all of them share.
+
+`decide` says what an adapter wants; `step` turns that into the fewest actions. Nothing is
+remembered between two steps.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from laissez.adapters.intent import Terms
+import msgspec
+
+from laissez.adapters.intent import Intent, Terms, actions_for
 from laissez.adapters.view import Action, MarketView
 from laissez.model import Holding
 
 
 class Adapter(Protocol):
+    """What a runner asks of an adapter."""
+
     @property
     def terms(self) -> Terms:
         """Under what name it trades, within which scopes, how often, for how much."""
@@ -20,3 +28,20 @@ class Adapter(Protocol):
 
     def step(self, app: Any, view: MarketView, at_us: int) -> tuple[Action, ...]:
         """What to do now; the same for the same application, view and time."""
+
+
+class Trader(msgspec.Struct, frozen=True):
+    """An adapter that says what it wants."""
+
+    terms: Terms
+
+    def decide(self, app: Any, view: MarketView) -> Intent:
+        raise NotImplementedError
+
+    def step(self, app: Any, view: MarketView, at_us: int) -> tuple[Action, ...]:
+        if app.is_done:
+            return actions_for(Intent(why_release="the work is done"), self.terms, view)
+        return actions_for(self.decide(app, view), self.terms, view)
+
+    def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
+        return self.terms.scopes_and_trees

@@ -1,13 +1,16 @@
 """A budget that is paced, and that is never overrun.
 
-Pacing: if what is held now would cost more until the end than is left, everything is worth less by
-that ratio, so that money runs out at the end and not before. Where there is no end there is no
-pace.
+Pacing: if a spend would cost more until the end than is left, what it buys is worth less by that
+ratio, so that money runs out at the end and not before. Each node is paced by the spend that it
+implies, its own rate and those of the nodes that come before it: the first ones are worth their
+full value, and those for which there is no money little. Where there is no end there is no pace.
 
 The wall: until the adapter steps again it may be charged its limits, and the limits of the orders
 that fill meanwhile, but never more. So before each step ends, limits and orders are cut until they
-can be paid for twice the time to the next step: what matters most first, the rest gives way. A
-holding that a guard protects is charged up to the limit that it won with, whatever its limit is
+can be paid for twice the time to the next step, which leaves room for a step that comes late and
+for changes that were too small to be sent. Everything that is kept or wished for first gets
+what it costs now, in the order of its importance; what is left then raises limits in that order.
+A holding that a guard protects is charged up to the limit that it won with, whatever its limit is
 now; it is counted with that, and released if it can't be paid.
 """
 
@@ -31,14 +34,14 @@ class Budget(msgspec.Struct, frozen=True):
         """What is left, in the market's unit of charge."""
         return self.total_micros * CHARGE_UNITS_PER_MICRO_DOLLAR - view.charge
 
-    def pace(self, view: MarketView) -> float:
-        """By how much all values shrink so that the budget lasts: from 0 to 1."""
+    def pace(self, view: MarketView, spend_micros_per_hour: int) -> float:
+        """By how much values shrink so that the budget bears this spend to its end: 0 to 1."""
         left = self.left(view)
         if left <= 0:
             return 0.0
         if self.ends_us is None:
             return 1.0
-        projected = sum(holding.rate for holding in view.holdings) * (self.ends_us - view.at_us)
+        projected = spend_micros_per_hour * (self.ends_us - view.at_us)
         return 1.0 if projected <= left else left / projected
 
     def affordable_rate(self, view: MarketView, period_us: int) -> int:

@@ -8,131 +8,33 @@ many would lose all of them at once to a bid that only one of them deserved.
 To grow, the same staircase downwards: the first wish is worth what one more node adds, the second
 what a second one adds after it. Where a free node can be had for no more than it could be worth at
 full use, it is taken, also if it is not urgent: whoever waits for cheaper prices while nodes stand
-idle is late in the end. Such a node is kept at its floor until somebody else wants it.
+idle is late in the end. Such a node is kept while nobody else wants it, a little beyond its floor,
+so that a floor that moves does not drive it away. And what has just been won is kept for a step at
+least, at its rate: a node is no use in between.
 
-A wish goes to where a unit of utility costs least, of the scopes where something is free. If
-nothing is free anywhere it goes to every scope at once, one order each, and when one of them is
-filled the next step withdraws the others.
+A wish goes to where a unit of utility costs least, of the scopes where something is free; if
+nothing is free anywhere, they are asked in turn (`asking`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for, own_holdings
+from laissez.adapters.adapter import Trader
+from laissez.adapters.asking import Turns, place_at
+from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
 from laissez.adapters.pricing import Pricing
-from laissez.adapters.view import Action, MarketView
-from laissez.model import Holding, Quoted
+from laissez.adapters.view import MarketView
+from laissez.model import Holding
 from laissez.model.paths import tree_of
 from laissez.workloads.application import Application, Worth
 
-WISHES_MAX = 16
+WISHES_MAX = 8
 WHY_KEPT = "without it {:.3g} of utility is lost, and {:.0f} s of work"
 WHY_WANTED = "one more adds {:.3g} of utility, {:.3g} at full use"
-
-
-class EconAdapter(msgspec.Struct, frozen=True):
-    """Trades for an application, given what a unit of its utility is worth an hour."""
-
-    terms: Terms
-    micros_per_unit: float
-    pricing: Pricing = Pricing()
-    wishes_max: int = WISHES_MAX
-
-    def step(self, app: Application, view: MarketView, at_us: int) -> tuple[Action, ...]:
-        """What to do now."""
-        return actions_for(self.decide(app, view), self.terms, view)
-
-    def scopes_to_quote(self, app: Application, holdings: Sequence[Holding]) -> tuple[str, ...]:
-        """The scopes whose quotes the next step wants to know, with their trees."""
-        return self.terms.scopes_and_trees
-
-    def decide(self, app: Application, view: MarketView) -> Intent:
-        if app.is_done:
-            return Intent(why_release="the work is done")
-        budget = self.terms.budget
-        value = self.micros_per_unit * (1.0 if budget is None else budget.pace(view))
-        held = own_holdings(self.terms, view)
-        keep = self.keeps(app, held, value)
-        return Intent(keep, self.wishes(app, view, value), "it is redundant")
-
-    # Keeping ----------------------------------------------------------------------------------
-
-    def keeps(self, app: Application, held: Sequence[Holding], value: float) -> tuple[Keep, ...]:
-        """The staircase over what is held; the most valuable comes first in the answer."""
-        gone = [each.resource for each in held if app.is_redundant(each.resource)]
-        ranked = _cold_and_slow_first(app, [each for each in held if each.resource not in gone])
-        is_paper = self.pricing.variant == "paper"
-        keep: list[Keep] = []
-        for holding in ranked:
-            worth = app.worth_of_losing(holding.resource, gone)
-            kept = self.kept(app, holding, worth, value)
-            if kept.limit >= 1:
-                keep.append(kept)
-            if not is_paper:
-                gone.append(holding.resource)
-        return tuple(reversed(keep))
-
-    def kept(self, app: Application, holding: Holding, worth: Worth, value: float) -> Keep:
-        """A node that is worth this much, with how far to follow its rate."""
-        path = holding.resource
-        restart_s = app.cold_start_s(tree_of(path))
-        redone_s = app.since_checkpoint_s(path)
-        limit = int(self.pricing.limit(value * worth.now, restart_s, redone_s, holding.rate))
-        nobody_else = holding.cause == "floor" and value * worth.full >= holding.rate
-        if nobody_else and self.pricing.variant != "paper":
-            limit = max(limit, holding.rate)
-        return Keep(path, limit, WHY_KEPT, (worth.now, redone_s))
-
-    # Growing ----------------------------------------------------------------------------------
-
-    def wishes(
-        self, app: Application, view: MarketView, value: float, nodes_max: int = WISHES_MAX
-    ) -> tuple[Wish, ...]:
-        """One order for each node that is worth having, on each scope that may give it."""
-        wishes: list[Wish] = []
-        coming: list[str] = []
-        scopes = self.growing_scopes(app, view)
-        while len(coming) < nodes_max and len(wishes) < self.wishes_max:
-            offers = [
-                offer
-                for scope in scopes
-                if (offer := self.offer(app, view, scope, coming, value)) is not None
-            ]
-            if not offers:
-                break
-            free = [offer for offer in offers if offer.is_free]
-            best = min(free or offers, key=self.preference)
-            wishes += [best.wish] if free else [offer.wish for offer in offers]
-            coming.append(best.wish.scope)
-        return tuple(wishes[: self.wishes_max])
-
-    def preference(self, offer: Offer) -> float:
-        """The lower, the better: what a unit of utility costs."""
-        return offer.rate_per_unit
-
-    def growing_scopes(self, app: Application, view: MarketView) -> tuple[str, ...]:
-        """Where to look for another node."""
-        return tuple(scope for scope in self.terms.scopes if tree_of(scope) in app.kinds)
-
-    def offer(
-        self, app: Application, view: MarketView, scope: str, coming: Sequence[str], value: float
-    ) -> Offer | None:
-        """The order that a node under a scope deserves, after those that are coming."""
-        quote = quote_of(view, scope)
-        if quote is None or quote.rate is None:
-            return None  # there is nothing there that is not held by this tenant already
-        rate = quote.rate
-        worth = app.worth_of_gaining(scope, coming)
-        bid = int(self.pricing.bid(value * worth.now, app.cold_start_s(scope), rate))
-        if quote.idle and value * worth.full >= rate and self.pricing.variant != "paper":
-            bid = max(bid, rate)
-        if bid < 1:
-            return None
-        wish = Wish(scope, bid, bid, WHY_WANTED, worth)
-        return Offer(wish, worth, rate, quote.idle and rate <= bid)
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -140,22 +42,117 @@ class Offer(msgspec.Struct, frozen=True):
 
     wish: Wish
     worth: Worth
-    rate: int
     is_free: bool
 
     @property
     def rate_per_unit(self) -> float:
         """What a unit of utility costs there."""
-        return self.rate / self.worth.full if self.worth.full > 0 else float("inf")
+        return self.wish.rate / self.worth.full if self.worth.full > 0 else float("inf")
 
 
-def quote_of(view: MarketView, scope: str) -> Quoted | None:
-    """The quote of a scope, or of the nearest scope above it that is visible."""
-    while True:
-        quote = view.quotes.get(scope)
-        if quote is not None or "/" not in scope:
-            return quote
-        scope = scope.rpartition("/")[0]
+class EconAdapter(Trader, frozen=True):
+    """Trades for an application, given what a unit of its utility is worth an hour."""
+
+    micros_per_unit: float
+    pricing: Pricing = Pricing()
+    wishes_max: int = WISHES_MAX
+
+    def decide(self, app: Any, view: MarketView) -> Intent:
+        held = own_holdings(self.terms, view)
+        return Intent(self.keeps(app, view, held), self.wishes(app, view, held), "it is redundant")
+
+    def value(self, view: MarketView, spend_micros_per_hour: int) -> float:
+        """What a unit of utility is worth an hour to somebody who spends so much."""
+        budget = self.terms.budget
+        pace = 1.0 if budget is None else budget.pace(view, spend_micros_per_hour)
+        return self.micros_per_unit * pace
+
+    # Keeping ----------------------------------------------------------------------------------
+
+    def keeps(
+        self, app: Application, view: MarketView, held: Sequence[Holding]
+    ) -> tuple[Keep, ...]:
+        """The staircase over what is held; the most valuable comes first in the answer."""
+        gone = [each.resource for each in held if app.is_redundant(each.resource)]
+        ranked = _cold_and_slow_first(app, [each for each in held if each.resource not in gone])
+        spend = sum(each.rate for each in ranked)
+        is_paper = self.pricing.variant == "paper"
+        keep: list[Keep] = []
+        for holding in ranked:
+            worth = app.worth_of_losing(holding.resource, gone)
+            kept = self.kept(app, holding, worth, self.value(view, spend))
+            if view.at_us - holding.since < self.terms.period_us and not is_paper:
+                kept = msgspec.structs.replace(kept, limit=max(kept.limit, holding.rate, 1))
+            if kept.limit >= 1:
+                keep.append(kept)
+            if not is_paper:
+                gone.append(holding.resource)
+                spend -= holding.rate
+        return tuple(reversed(keep))
+
+    def kept(self, app: Application, holding: Holding, worth: Worth, value: float) -> Keep:
+        """A node that is worth this much, with how far to follow its rate."""
+        path, rate = holding.resource, holding.rate
+        restart_s = app.cold_start_s(tree_of(path))
+        redone_s = app.since_checkpoint_s(path)
+        limit = int(self.pricing.limit(value * worth.now, restart_s, redone_s, rate))
+        full = value * worth.full
+        nobody_else = holding.cause == "floor" and full >= rate and full > 0
+        if nobody_else and self.pricing.variant != "paper":
+            limit = max(limit, int(min(full, rate * (1 + self.pricing.hysteresis))), 1)
+        return Keep(path, limit, WHY_KEPT, (worth.now, redone_s))
+
+    # Growing ----------------------------------------------------------------------------------
+
+    def wishes(
+        self,
+        app: Any,
+        view: MarketView,
+        held: Sequence[Holding],
+        nodes_max: int = WISHES_MAX,
+    ) -> tuple[Wish, ...]:
+        """One order for each node that is worth having, where it is to be asked for."""
+        wishes: list[Wish] = []
+        coming: list[str] = []
+        turns = Turns(self.terms, view)
+        spend = sum(each.rate for each in held)
+        scopes = [scope for scope in self.terms.scopes if tree_of(scope) in app.kinds]
+        while len(coming) < nodes_max and len(wishes) < self.wishes_max:
+            offers = [
+                offer
+                for scope in scopes
+                if (offer := self.offer(app, view, scope, coming, spend)) is not None
+            ]
+            if not offers:
+                break
+            offers.sort(key=lambda offer: (not offer.is_free, offer.rate_per_unit))
+            wishes += turns.ask((offer.wish, offer.is_free) for offer in offers)
+            coming.append(offers[0].wish.scope)
+            spend += offers[0].wish.rate
+        return tuple(wishes[: self.wishes_max])
+
+    def offer(
+        self, app: Application, view: MarketView, scope: str, coming: Sequence[str], spend: int
+    ) -> Offer | None:
+        """The order that a node under a scope deserves, after those that are coming."""
+        place = place_at(view, scope)
+        if place is None:
+            return None
+        worth = app.worth_of_gaining(scope, coming)
+        value = self.value(view, spend + place.rate)
+        full = int(value * worth.full)
+        bid = int(self.pricing.bid(value * worth.now, app.cold_start_s(scope), place.rate))
+        limit = bid
+        if self.pricing.variant != "paper":
+            if place.is_free and full >= place.rate and worth.full > 0:
+                bid = limit = max(bid, place.rate, 1)
+            elif not place.is_seen:
+                # Whatever is free there is taken, as far as it is still worth that once it is paid.
+                limit = max(bid, int(self.value(view, spend + full) * worth.full))
+        if limit < 1:
+            return None
+        wish = Wish(scope, max(1, bid), limit, WHY_WANTED, worth, place.rate)
+        return Offer(wish, worth, place.is_free and place.rate <= limit)
 
 
 def _cold_and_slow_first(app: Application, held: Sequence[Holding]) -> list[Holding]:

@@ -4,19 +4,18 @@ On-demand pays whatever it takes up to a high limit, so that it is not interrupt
 suffices, and takes a node from whoever values it less. Spot offers little, takes what is free or
 weakly held, and gives way at once to anybody who offers more. Both pay the rate, not their limit.
 
-If a limit is lost to a higher price, the adapter asks again at once and waits.
+Of several scopes the first one with something free is taken, where one that can't be seen may have
+something; if nothing is free, they are asked in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
-
-from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for, own_holdings, own_orders
-from laissez.adapters.view import Action, MarketView
-from laissez.model import Holding
+from laissez.adapters.adapter import Trader
+from laissez.adapters.asking import Place, Turns, place_at
+from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
+from laissez.adapters.view import MarketView
 
 
 class Finite(Protocol):
@@ -26,38 +25,37 @@ class Finite(Protocol):
     def is_done(self) -> bool: ...
 
 
-class Footprint(msgspec.Struct, frozen=True):
+class Footprint(Trader, frozen=True):
     """`nodes` nodes anywhere under the adapter's scopes, the first scope first."""
 
-    terms: Terms
     nodes: int
     limit: int
 
-    def step(self, app: Finite, view: MarketView, at_us: int) -> tuple[Action, ...]:
-        return actions_for(self.decide(app, view), self.terms, view)
-
-    def scopes_to_quote(self, app: Finite, holdings: Sequence[Holding]) -> tuple[str, ...]:
-        return self.terms.scopes_and_trees
-
     def decide(self, app: Finite, view: MarketView) -> Intent:
-        if app.is_done:
-            return Intent(why_release="the work is done")
         held = own_holdings(self.terms, view)[: self.nodes]
-        keep = tuple(Keep(each.resource, self.limit, "the contract's limit") for each in held)
-        why = f"{len(held)} of {self.nodes} nodes are held"
-        scope = self._scope_to_ask(view)
-        missing = self.nodes - len(held)
-        wishes = (Wish(scope, self.limit, self.limit, why),) * missing
-        return Intent(keep, wishes, "it is more than the contract asks for")
+        spend = 0
+        keep = []
+        for holding in held:
+            spend += holding.rate
+            keep.append(Keep(holding.resource, self._limit(view, spend), "the contract's limit"))
+        wishes: list[Wish] = []
+        places = [place for scope in self.terms.scopes if (place := place_at(view, scope))]
+        places.sort(key=lambda place: place.is_seen and not place.is_free)
+        turns = Turns(self.terms, view)
+        for number in range(len(held), self.nodes):
+            why = f"{number} of {self.nodes} nodes are held"
+            offers = [self._offer(view, place, spend, why) for place in places]
+            asked = turns.ask(offer for offer in offers if offer[0].limit >= 1)
+            wishes += asked
+            spend += asked[0].rate if asked else 0
+        return Intent(tuple(keep), tuple(wishes), "it is more than the contract asks for")
 
-    def _scope_to_ask(self, view: MarketView) -> str:
-        """The first scope with something free within the limit; one that can't be seen is asked
-        before the next. If nothing is free anywhere, the first."""
-        asked = {order.scope for order in own_orders(self.terms, view)}
-        for scope in self.terms.scopes:
-            quote = view.quotes.get(scope)
-            if quote is None and scope not in asked:
-                return scope
-            if quote is not None and quote.idle and (quote.rate or 0) <= self.limit:
-                return scope
-        return self.terms.scopes[0]
+    def _offer(self, view: MarketView, place: Place, spend: int, why: str) -> tuple[Wish, bool]:
+        limit = self._limit(view, spend + place.rate)
+        is_filled = place.is_free and place.rate <= limit
+        return Wish(place.scope, limit, limit, why, rate=place.rate), is_filled
+
+    def _limit(self, view: MarketView, spend: int) -> int:
+        """Lower for what the budget does not bear to its end."""
+        budget = self.terms.budget
+        return self.limit if budget is None else int(self.limit * budget.pace(view, spend))

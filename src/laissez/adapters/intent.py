@@ -8,7 +8,12 @@ holdings that it finds.
 
 Orders carry the adapter's name in their ids, so that it touches no order that a person placed. They
 expire if it stops stepping, so that no stale order outlives it. A change by less than a trifle is
-not sent: an amendment loses its place in the queue.
+not sent. An order that covers what is about to be given up is cancelled first, or it might win it
+back.
+
+An order is lowered by amending it. It is raised, or made to last longer, by placing another and
+cancelling it: under a guard a price may only rise from what was quoted before, and an amendment
+would take the order's own pressure out of that quote first.
 """
 
 from __future__ import annotations
@@ -16,17 +21,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from laissez.adapters.budget import Budget
 from laissez.adapters.view import Action, MarketView
 from laissez.model import AmendOrder, CancelOrder, ChangeLimit, Holding, OpenOrder, PlaceOrder
 from laissez.model import Release as ReleaseResource
-from laissez.model.paths import tree_of
+from laissez.model.paths import covers, tree_of
 from laissez.model.values import MAX_RATE
 
 TRIFLE = 0.05
-LEASE_STEPS = 10
+LEASE_STEPS = 20
 
 
 class Keep(msgspec.Struct, frozen=True):
@@ -39,13 +43,14 @@ class Keep(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """One more resource under a scope, at this price and limit."""
+    """One more resource under a scope, at this price and limit; `rate` is what it may cost."""
 
     scope: str
     price: int
     limit: int
     why: str = ""
     figures: tuple[float, ...] = ()
+    rate: int = 0
 
 
 class Intent(msgspec.Struct, frozen=True):
@@ -76,16 +81,32 @@ class Terms(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((*self.scopes, *trees)))
 
 
+def own_holdings(terms: Terms, view: MarketView) -> list[Holding]:
+    """What the tenant holds under the adapter's scopes."""
+    under = tuple(f"{scope}/" for scope in terms.scopes)
+    return [each for each in view.holdings if f"{each.resource}/".startswith(under)]
+
+
+def own_orders(terms: Terms, view: MarketView) -> list[OpenOrder]:
+    """The adapter's orders, known by their ids."""
+    return [order for order in view.orders if order.order.startswith(terms.prefix)]
+
+
 def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action, ...]:
-    """What to do now: cancel first, so that no order wins back what is released; then the rest."""
+    """What to do now: give up first, then set limits, then order."""
     held = own_holdings(terms, view)
     keep, wishes = within_budget(intent, terms, view, held)
     kept = {each.resource: each for each in keep}
-    served, stale = _matched(wishes, own_orders(terms, view))
+    given_up = [
+        each.resource
+        for each in held
+        if (wanted := kept.get(each.resource)) is None or wanted.limit < each.rate
+    ]
+    served, stale = _matched(wishes, own_orders(terms, view), given_up)
     return (
         *(Action(CancelOrder(each.order), "the order serves no wish any more") for each in stale),
         *(
-            Action(ReleaseResource(each.resource), _why_released(each.resource, intent))
+            Action(ReleaseResource(each.resource), _why_released(each, intent))
             for each in held
             if each.resource not in kept
         ),
@@ -99,54 +120,77 @@ def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action,
     )
 
 
-def _why_released(resource: str, intent: Intent) -> str:
-    if any(each.resource == resource for each in intent.keep):
+def _why_released(holding: Holding, intent: Intent) -> str:
+    if any(each.resource == holding.resource for each in intent.keep):
         return "the budget does not pay for it any more"
     return intent.why_release
 
 
-def own_holdings(terms: Terms, view: MarketView) -> list[Holding]:
-    """What the tenant holds under the adapter's scopes."""
-    under = tuple(f"{scope}/" for scope in terms.scopes)
-    return [each for each in view.holdings if f"{each.resource}/".startswith(under)]
-
-
-def own_orders(terms: Terms, view: MarketView) -> list[OpenOrder]:
-    """The adapter's orders, known by their ids."""
-    return [order for order in view.orders if order.order.startswith(terms.prefix)]
+# The budget -------------------------------------------------------------------------------------
 
 
 def within_budget(
     intent: Intent, terms: Terms, view: MarketView, held: Sequence[Holding]
-) -> tuple[tuple[Keep, ...], tuple[Wish, ...]]:
+) -> tuple[list[Keep], list[Wish]]:
     """The intent as far as it can be paid for, whatever happens until the next step."""
-    if terms.budget is None:
-        return intent.keep, intent.wishes
-    left = terms.budget.affordable_rate(view, terms.period_us)
     by_resource = {holding.resource: holding for holding in held}
-    keep = []
-    for each in intent.keep:
-        holding = by_resource.get(each.resource)
-        if holding is None:
-            continue
-        limit = min(each.limit, left)
-        most = max(limit, holding.limit) if _is_protected(holding, view) else limit
-        if limit < holding.rate or most > left:
-            continue
-        keep.append(each if limit == each.limit else msgspec.structs.replace(each, limit=limit))
-        left -= most
-    wishes = []
+    keep = [
+        msgspec.structs.replace(each, limit=min(each.limit, MAX_RATE))
+        if each.limit > MAX_RATE
+        else each
+        for each in intent.keep
+        if each.resource in by_resource
+    ]
+    if terms.budget is None:
+        return keep, list(intent.wishes)
+    left = terms.budget.affordable_rate(view, terms.period_us)
+    paid: list[tuple[Keep, int]] = []
+    for each in keep:
+        costs = _costs_at_least(each, by_resource[each.resource], view)
+        if costs <= left:
+            paid.append((each, costs))
+            left -= costs
+    wishes: list[tuple[Wish, int]] = []
     for wish in intent.wishes:
-        limit = min(wish.limit, left)
-        if limit < 1:
-            break
-        wishes.append(
+        costs = min(max(1, wish.rate), wish.limit)
+        if costs <= left:
+            wishes.append((wish, costs))
+            left -= costs
+    return _raised(paid, left), _raised_wishes(wishes, left - _extra(paid, left))
+
+
+def _costs_at_least(keep: Keep, holding: Holding, view: MarketView) -> int:
+    """What a holding may be charged even if its limit is cut as far as it goes."""
+    if _is_protected(holding, view):
+        return holding.limit
+    return min(keep.limit, holding.rate)
+
+
+def _extra(paid: Sequence[tuple[Keep, int]], left: int) -> int:
+    """How much of what is left goes into limits."""
+    return min(left, sum(max(0, each.limit - costs) for each, costs in paid))
+
+
+def _raised(paid: Sequence[tuple[Keep, int]], left: int) -> list[Keep]:
+    raised = []
+    for each, costs in paid:
+        limit = min(each.limit, costs + left)
+        left -= max(0, limit - costs)
+        raised.append(each if limit == each.limit else msgspec.structs.replace(each, limit=limit))
+    return raised
+
+
+def _raised_wishes(paid: Sequence[tuple[Wish, int]], left: int) -> list[Wish]:
+    raised = []
+    for wish, costs in paid:
+        limit = min(wish.limit, costs + left)
+        left -= limit - costs
+        raised.append(
             wish
             if limit == wish.limit
             else msgspec.structs.replace(wish, price=min(wish.price, limit), limit=limit)
         )
-        left -= limit
-    return tuple(keep), tuple(wishes)
+    return raised
 
 
 def _is_protected(holding: Holding, view: MarketView) -> bool:
@@ -159,8 +203,9 @@ def _is_worth_sending(holding: Holding, limit: int, terms: Terms, view: MarketVi
         return False
     if limit < holding.rate:
         return True
-    if terms.budget is not None and limit < holding.limit:
-        return True  # the wall counts with the limit that was asked for
+    is_near = holding.rate >= holding.limit * (1 - 2 * terms.trifle)
+    if limit > holding.limit and is_near:
+        return True  # it is about to be lost for a trifle
     return not _is_trifle(limit, holding.limit, terms.trifle)
 
 
@@ -168,36 +213,57 @@ def _is_trifle(new: int, old: int, trifle: float) -> bool:
     return abs(new - old) <= trifle * old
 
 
+# Orders -----------------------------------------------------------------------------------------
+
+_Served = tuple[Wish, OpenOrder | None]
+
+
 def _matched(
-    wishes: Sequence[Wish], orders: Sequence[OpenOrder]
-) -> tuple[list[tuple[Wish, OpenOrder | None]], list[OpenOrder]]:
-    """Each wish with an order for its scope, where there is one; and the orders left over."""
+    wishes: Sequence[Wish], orders: Sequence[OpenOrder], given_up: Sequence[str]
+) -> tuple[list[_Served], list[OpenOrder]]:
+    """Each wish with an order for its scope, where there is one; and the orders to cancel."""
     free: dict[str, list[OpenOrder]] = {}
+    stale = []
     for order in orders:
-        free.setdefault(order.scope, []).append(order)
-    served = []
+        if any(covers(order.scope, resource) for resource in given_up):
+            stale.append(order)
+        else:
+            free.setdefault(order.scope, []).append(order)
+    served: list[_Served] = []
     for wish in wishes:
         same_scope = free.get(wish.scope)
         served.append((wish, same_scope.pop(0) if same_scope else None))
-    return served, [order for left_over in free.values() for order in left_over]
+    return served, stale + [order for left_over in free.values() for order in left_over]
 
 
-def _order_actions(
-    served: Sequence[tuple[Wish, OpenOrder | None]], terms: Terms, view: MarketView
-) -> Iterator[Action]:
+def _order_actions(served: Sequence[_Served], terms: Terms, view: MarketView) -> Iterator[Action]:
     expires = view.at_us + LEASE_STEPS * terms.period_us
-    taken = {order.order for _, order in served if order is not None}
+    taken = {order.order for order in own_orders(terms, view)}
     numbers = _free_numbers(terms.prefix, taken)
     for wish, order in served:
-        price, limit = min(wish.price, MAX_RATE), min(wish.limit, MAX_RATE)
-        if order is None:
-            order_id = f"{terms.prefix}{next(numbers)}"
-            do = PlaceOrder(wish.scope, price, limit, order_id, expires)
-            yield Action(do, wish.why.format(*wish.figures))
-        else:
-            changed = _amendment(order, price, limit, expires, terms, view)
-            if changed is not None:
-                yield Action(changed, wish.why.format(*wish.figures))
+        wish = _within_rates(wish)
+        if order is not None and _may_stay(wish, order, terms, view):
+            continue
+        if order is not None and wish.price < order.price:
+            yield Action(AmendOrder(order.order, wish.price, wish.limit), _why(wish))
+            continue
+        limit = wish.limit
+        if order is not None and order.price < wish.price and order.limit >= limit:
+            limit = min(order.limit + 1, MAX_RATE)  # the new one wins first, and the old never
+        order_id = f"{terms.prefix}{next(numbers)}"
+        yield Action(PlaceOrder(wish.scope, wish.price, limit, order_id, expires), _why(wish))
+        if order is not None:
+            yield Action(CancelOrder(order.order), "another order takes its place")
+
+
+def _why(wish: Wish) -> str:
+    return wish.why.format(*wish.figures)
+
+
+def _within_rates(wish: Wish) -> Wish:
+    if wish.limit <= MAX_RATE:
+        return wish
+    return msgspec.structs.replace(wish, price=min(wish.price, MAX_RATE), limit=MAX_RATE)
 
 
 def _free_numbers(prefix: str, taken: set[str]) -> Iterator[int]:
@@ -208,19 +274,11 @@ def _free_numbers(prefix: str, taken: set[str]) -> Iterator[int]:
         number += 1
 
 
-def _amendment(
-    order: OpenOrder, price: int, limit: int, expires: int, terms: Terms, view: MarketView
-) -> AmendOrder | None:
-    """The change that an order needs, if it is more than a trifle or its lease runs out."""
+def _may_stay(wish: Wish, order: OpenOrder, terms: Terms, view: MarketView) -> bool:
+    """The order differs by no more than a trifle, and lasts."""
     lease_us = LEASE_STEPS * terms.period_us
-    ends_soon = order.expires is None or order.expires - view.at_us < lease_us // 2
-    same_limit = limit == order.limit or (
-        _is_trifle(limit, order.limit, terms.trifle)
-        and (terms.budget is None or limit > order.limit)
+    if order.expires is None or order.expires - view.at_us < lease_us // 2:
+        return False
+    return _is_trifle(wish.price, order.price, terms.trifle) and _is_trifle(
+        wish.limit, order.limit, terms.trifle
     )
-    if same_limit and _is_trifle(price, order.price, terms.trifle):
-        if not ends_soon:
-            return None
-        return AmendOrder(order.order, expires=expires)
-    renewed: int | UnsetType = expires if ends_soon else UNSET
-    return AmendOrder(order.order, price=price, limit=limit, expires=renewed)

@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from laissez.adapters.econ import EconAdapter, quote_of
-from laissez.adapters.intent import Intent, Terms, Wish, actions_for, own_holdings
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.asking import place_at
+from laissez.adapters.econ import WISHES_MAX, EconAdapter
+from laissez.adapters.intent import Wish
+from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import covers, tree_of
 from laissez.workloads.training import Group, Plan, TrainingJob, plan, spot_of
@@ -31,29 +30,11 @@ DIGITS = 2
 """Of the pace that is needed and the value, for the planner."""
 
 
-class TrainingAdapter(msgspec.Struct, frozen=True):
-    """`econ` prices what the shadow plan wants and what is held."""
-
-    econ: EconAdapter
-
-    @property
-    def terms(self) -> Terms:
-        return self.econ.terms
-
-    def step(self, app: TrainingJob, view: MarketView, at_us: int) -> tuple[Action, ...]:
-        return actions_for(self.decide(app, view), self.terms, view)
+class TrainingAdapter(EconAdapter, frozen=True):
+    """Keeps like any other application, and wishes for what its shadow plan lacks."""
 
     def scopes_to_quote(self, app: TrainingJob, holdings: Sequence[Holding]) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.near(app, holdings), *self.terms.scopes_and_trees)))
-
-    def decide(self, app: TrainingJob, view: MarketView) -> Intent:
-        if app.is_done:
-            return Intent(why_release="the training is done")
-        budget = self.terms.budget
-        value = self.econ.micros_per_unit * (1.0 if budget is None else budget.pace(view))
-        held = own_holdings(self.terms, view)
-        wishes = self._wishes(app, view, held, value)
-        return Intent(self.econ.keeps(app, held, value), wishes, "its configuration has no use")
 
     def near(self, app: TrainingJob, held: Sequence[Holding]) -> tuple[str, ...]:
         """The domains of what is held, then the racks, as far as the adapter may order there."""
@@ -67,51 +48,54 @@ class TrainingAdapter(msgspec.Struct, frozen=True):
             place for place in places if any(covers(scope, place) for scope in self.terms.scopes)
         )
 
-    def shadow_plan(
-        self, app: TrainingJob, view: MarketView, held: Sequence[Holding], value: float
-    ) -> Plan:
+    def shadow_plan(self, app: TrainingJob, view: MarketView, held: Sequence[Holding]) -> Plan:
         """The best configuration at these prices, with what is held and what could be had.
 
         Where something is free, all the pace that it brings counts, as if it were needed; what
         others hold is planned for only as far as the deadline asks.
         """
-        offers = [
-            (scope, quote)
+        places = [
+            place
             for scope in dict.fromkeys((*self.near(app, held), *self.terms.scopes))
-            if tree_of(scope) in app.kinds
-            and (quote := quote_of(view, scope)) is not None
-            and quote.rate is not None
+            if tree_of(scope) in app.kinds and (place := place_at(view, scope)) is not None
         ]
-        free = [offer for offer in offers if offer[1].idle]
-        room = min(PER_SCOPE, app.spec.nodes_max - len(held))
+        free = [place for place in places if place.is_free]
+        room = max(0, min(PER_SCOPE, app.spec.nodes_max - len(held)))
         groups = [
             Group(each.resource, 1, float(each.rate))
             for each in held
             if tree_of(each.resource) in app.kinds
         ]
-        groups += [Group(scope, room, float(quote.rate or 0)) for scope, quote in free or offers]
+        groups += [Group(place.scope, room, float(place.rate)) for place in free or places]
+        spend = sum(each.rate for each in held)
         return plan(
             app.spec.setup,
             groups,
-            value_per_unit=rounded(value),
+            value_per_unit=rounded(self.value(view, spend)),
             needed_pace=None if free else rounded(app.needed_pace),
         )
 
-    def _wishes(
-        self, app: TrainingJob, view: MarketView, held: Sequence[Holding], value: float
+    def wishes(
+        self,
+        app: TrainingJob,
+        view: MarketView,
+        held: Sequence[Holding],
+        nodes_max: int = WISHES_MAX,
     ) -> tuple[Wish, ...]:
         """An order for each node of the shadow plan that is not held yet."""
         near = self.near(app, held)
         own = {each.resource for each in held}
+        spend = sum(each.rate for each in held)
         wishes: list[Wish] = []
         coming: list[str] = []
-        for use in self.shadow_plan(app, view, held, value).uses:
+        for use in self.shadow_plan(app, view, held).uses:
             for _ in range(0 if use.place in own else use.count):
-                offer = self.econ.offer(app, view, use.place, coming, value)
-                if offer is None or len(wishes) == self.econ.wishes_max:
+                offer = self.offer(app, view, use.place, coming, spend)
+                if offer is None or len(wishes) == min(nodes_max, self.wishes_max):
                     break
                 wishes.append(offer.wish)
                 coming.append(use.place)
+                spend += offer.wish.rate
                 if offer.is_free and use.place not in near:
                     break  # free nodes are spread; once it has one, the others are wanted near it
         return tuple(wishes)

@@ -15,13 +15,15 @@ work since the last checkpoint, a cold start, twice over, and the time until the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 from typing import Protocol
 
 import msgspec
 
-from laissez.adapters.econ import EconAdapter, quote_of
+from laissez.adapters.asking import place_at
+from laissez.adapters.econ import EconAdapter
+from laissez.adapters.intent import own_orders
 from laissez.adapters.view import MarketView
 from laissez.deadline.job import BadJob, Job, Kind, Observation, Offer, hours
 from laissez.deadline.policy import Policy
@@ -67,78 +69,101 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan_for(
-    app: DeadlineWork, *, released_us: int, period_us: int, checkpoint_every_us: int
+    app: DeadlineWork,
+    kinds: Collection[str],
+    *,
+    released_us: int,
+    period_us: int,
+    checkpoint_every_us: int,
 ) -> Plan:
-    """The job on the slowest kind of node that can be in time; made before the work begins."""
-    kinds = sorted(app.kinds, key=app.work_left_us, reverse=True)
-    fastest_us = app.work_left_us(kinds[-1])
-    for kind in kinds:
+    """The job on the slowest kind of node that can be in time; made before the work begins.
+
+    `kinds` are those that it may order.
+    """
+    usable = sorted({*kinds} & {*app.kinds}, key=lambda kind: (-app.work_left_us(kind), kind))
+    if not usable:
+        raise BadJob(
+            f"none of {', '.join(sorted(kinds))} is a kind of node that the work can use; name "
+            f"scopes in {', '.join(app.kinds)}"
+        )
+    fastest_us = app.work_left_us(usable[-1])
+    for kind in usable:
         work_us = app.work_left_us(kind)
         redone_us = -(-checkpoint_every_us * work_us // max(1, fastest_us))
-        changeover_us = max(map(app.cold_start_us, app.kinds)) + redone_us
+        changeover_us = max(map(app.cold_start_us, usable)) + redone_us
         try:
             job = Job(work_us, app.deadline_us - released_us, changeover_us, period_us)
         except BadJob:
             continue
         return Plan(job, kind, released_us)
     raise BadJob(
-        f"the deadline is {hours(app.deadline_us - released_us)} away, and even on {kinds[-1]} the "
-        f"work takes {hours(fastest_us)}, a start and a checkpoint lost not counted; move the "
+        f"the deadline is {hours(app.deadline_us - released_us)} away, and even on {usable[-1]} "
+        f"the work takes {hours(fastest_us)}, a start and a checkpoint lost not counted; move the "
         "deadline or make the work shorter"
     )
 
 
-class DeadlineClock(msgspec.Struct, frozen=True):
-    """Says how much of a hurry a job is in, by a policy made for its plan."""
+def hurry(
+    plan: Plan,
+    policy: Policy,
+    econ: EconAdapter,
+    app: DeadlineWork,
+    view: MarketView,
+    held: Sequence[Holding],
+) -> Hurry:
+    """How much of a hurry a job is in, by a policy made for its plan."""
+    seen = observation(plan, econ, app, view, held)
+    if policy.slack_us(seen) < policy.net_us:
+        return Hurry.LAST_CHANCE
+    decided = policy.decide(seen)
+    is_urgent = decided is not None and decided.kind is Kind.ON_DEMAND
+    return Hurry.BEHIND if is_urgent else Hurry.NONE
 
-    plan: Plan
-    policy: Policy
-    econ: EconAdapter
 
-    def hurry(self, app: DeadlineWork, view: MarketView, held: Sequence[Holding]) -> Hurry:
-        seen = self.observation(app, view, held)
-        if self.policy.slack_us(seen) < self.policy.net_us:
-            return Hurry.LAST_CHANCE
-        decided = self.policy.decide(seen)
-        is_urgent = decided is not None and decided.kind is Kind.ON_DEMAND
-        return Hurry.BEHIND if is_urgent else Hurry.NONE
+def observation(
+    plan: Plan,
+    econ: EconAdapter,
+    app: DeadlineWork,
+    view: MarketView,
+    held: Sequence[Holding],
+) -> Observation:
+    """What the policy sees."""
+    node = soonest_done(app, held)
+    return Observation(
+        view.at_us - plan.released_us,
+        app.work_left_us(plan.reference),
+        None if node is None else _held_as(econ, app, node),
+        0 if node is None else round(app.cold_start_s(node.resource) * US_PER_S),
+        Offer(plan.reference, Kind.ON_DEMAND, 0),
+        tuple(sorted(_spot(econ, app, view), key=lambda offer: offer.micros_per_hour)),
+        (),
+    )
 
-    def observation(
-        self, app: DeadlineWork, view: MarketView, held: Sequence[Holding]
-    ) -> Observation:
-        """What the policy sees."""
-        scopes = self.econ.terms.scopes
-        free = [offer for scope in scopes if (offer := self._free(app, view, scope)) is not None]
-        node = soonest_done(app, held)
-        return Observation(
-            view.at_us - self.plan.released_us,
-            app.work_left_us(self.plan.reference),
-            None if node is None else self._running(app, node),
-            0 if node is None else round(app.cold_start_s(node.resource) * US_PER_S),
-            Offer(self.plan.reference, Kind.ON_DEMAND, 0),
-            tuple(sorted(free, key=lambda offer: offer.micros_per_hour)),
-            (),
-        )
 
-    def _free(self, app: DeadlineWork, view: MarketView, scope: str) -> Offer | None:
-        quote, kind = quote_of(view, scope), tree_of(scope)
-        if quote is None or quote.rate is None or not quote.idle or kind not in app.kinds:
-            return None
-        return Offer(kind, Kind.SPOT, quote.rate) if quote.rate <= self._value(app, kind) else None
+def _spot(econ: EconAdapter, app: DeadlineWork, view: MarketView) -> Iterator[Offer]:
+    """What is free, or can't be seen and was not asked yet, and costs less than work is worth."""
+    asked = {order.scope for order in own_orders(econ.terms, view)}
+    for scope in econ.terms.scopes:
+        place, kind = place_at(view, scope), tree_of(scope)
+        if place is None or place.rate > _value(econ, app, kind):
+            continue
+        if place.is_free or not (place.is_seen or scope in asked):
+            yield Offer(kind, Kind.SPOT, place.rate)
 
-    def _running(self, app: DeadlineWork, node: Holding) -> Offer:
-        path = node.resource
-        redone_s = app.since_checkpoint_s(path) + (app.till_checkpoint_s(path) or 0.0)
-        kind = tree_of(path)
-        patient_most = self.econ.pricing.limit(
-            self._value(app, kind), app.cold_start_s(kind), redone_s, node.rate
-        )
-        held_as = Kind.SPOT if node.limit <= patient_most else Kind.ON_DEMAND
-        return Offer(kind, held_as, node.rate)
 
-    def _value(self, app: DeadlineWork, kind: str) -> float:
-        """What an hour on this kind of node is worth, at full use."""
-        return self.econ.micros_per_unit * app.pace_of(kind)
+def _held_as(econ: EconAdapter, app: DeadlineWork, node: Holding) -> Offer:
+    """No limit is higher while the job is patient."""
+    path, kind = node.resource, tree_of(node.resource)
+    redone_s = app.since_checkpoint_s(path) + (app.till_checkpoint_s(path) or 0.0)
+    patient_most = econ.pricing.limit(
+        _value(econ, app, kind), app.cold_start_s(kind), redone_s, node.rate
+    )
+    return Offer(kind, Kind.SPOT if node.limit <= patient_most else Kind.ON_DEMAND, node.rate)
+
+
+def _value(econ: EconAdapter, app: DeadlineWork, kind: str) -> float:
+    """What an hour on this kind of node is worth, at full use."""
+    return econ.micros_per_unit * app.pace_of(kind) if kind in app.kinds else 0.0
 
 
 def time_needed_us(app: DeadlineWork, place: str) -> int:

@@ -8,22 +8,21 @@ shows what is wrong at its line. What an adapter does not ask for has a default 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.budget import Budget
-from laissez.adapters.deadline import DeadlineAdapter
-from laissez.adapters.econ import EconAdapter
+from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
 from laissez.adapters.intent import Terms
 from laissez.adapters.pricing import BATCH_HORIZON_S, HORIZON_S, HYSTERESIS, Pricing, Variant
 from laissez.adapters.training import TrainingAdapter
-from laissez.adapters.urgency import DeadlineClock, plan_for
 from laissez.amounts import BadAmount, microseconds
 from laissez.client.money import show_rate
 from laissez.deadline.classic import Greedy, OnDemandOnly, UniformProgress
@@ -40,8 +39,8 @@ from laissez.documents import (
 from laissez.inframaps.instants import instant_us
 from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
-from laissez.telemetry import SourceDescription, Telemetry
-from laissez.workloads.application import Application
+from laissez.telemetry import Feed, SourceDescription, Telemetry
+from laissez.workloads.application import US_PER_S, Application
 from laissez.workloads.batch import BatchJob, Work
 from laissez.workloads.inference import (
     Hardware,
@@ -50,18 +49,20 @@ from laissez.workloads.inference import (
     Load,
     Objective,
     preset,
+    profile,
+    profiled,
 )
 from laissez.workloads.standing import Standing
 from laissez.workloads.training import DEFAULT_LEVELS, Setup, TrainingJob, TrainingSpec
 
-US_PER_S = 1_000_000
 US_PER_HOUR = 3_600 * US_PER_S
 PERIOD_US = 5 * US_PER_S
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-_PART = re.compile(r"[^/\s]+")
+_SCOPE = re.compile(r"[^/\s*]+(/[^/\s*]+)*")
 
 Positive = Annotated[float, Meta(gt=0)]
+Tokens = Annotated[float, Meta(ge=1)]
 Count = Annotated[int, Meta(ge=1)]
 Hours = Annotated[int, duration("h")]
 Period = Annotated[Duration, Meta(gt=0)]
@@ -104,9 +105,11 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="adapter"):
             raise BadField(
                 "name", "a name has letters, digits, - and _ only, because it is part of order ids"
             )
-        for scope in self.scopes:
-            if not all(_PART.fullmatch(part) for part in scope.split("/")):
-                raise BadField("scopes", f"{scope!r} is not a scope; write one such as h100/east")
+        for number, scope in enumerate(self.scopes):
+            if not _SCOPE.fullmatch(scope):
+                raise BadField(
+                    ("scopes", number), f"{scope!r} is not a scope; write one such as h100/east"
+                )
 
     @property
     def trees(self) -> tuple[str, ...]:
@@ -121,16 +124,11 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="adapter"):
 
     def check_kinds(self, known: Mapping[str, object], field: str) -> None:
         """Every scope is in a tree of which the work says something."""
-        for scope in self.scopes:
+        for number, scope in enumerate(self.scopes):
             if tree_of(scope) not in known:
                 raise BadField(
-                    "scopes", f"{scope}: nothing is said of {tree_of(scope)} in {field!r}; add it"
+                    ("scopes", number), f"nothing is said of {tree_of(scope)} in {field!r}; add it"
                 )
-
-    @property
-    def blamed(self) -> str:
-        """The field to point at when what is written can't be built."""
-        return "$"
 
     def most_per_hour(self) -> int | None:
         """The sum of limits that it ever sets, if that is fixed."""
@@ -190,10 +188,6 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
                 "or with 'most'",
             )
 
-    @property
-    def blamed(self) -> str:
-        return "$.deadline"
-
     def most_per_hour(self) -> int | None:
         return self.most
 
@@ -205,26 +199,26 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
         )
 
     def build(self, began_us: int, folder: Path) -> Built:
-        app = BatchJob(
-            Work(self.work / US_PER_HOUR, self.speeds),
-            deadline_us=_deadline_us(self.deadline, began_us),
-            start_us=began_us,
-            cold_start_s=self.cold_start / US_PER_S,
-            checkpoint_every_s=self.checkpoint_every / US_PER_S,
-        )
-        plan = plan_for(
-            app,
-            released_us=began_us,
-            period_us=self.period,
-            checkpoint_every_us=self.checkpoint_every,
-        )
-        econ = EconAdapter(
-            self.terms(began_us), float(self.value), self.pricing.build(BATCH_HORIZON_S)
-        )
-        most = MAX_RATE if self.most is None else self.most
-        clock = DeadlineClock(plan, _POLICIES[self.policy](plan.job), econ)
-        adapter = DeadlineAdapter(econ, clock, most)
-        return _with_telemetry(adapter, app, {"done": self.progress}, folder)
+        with blaming("deadline"):
+            app = BatchJob(
+                Work(self.work / US_PER_HOUR, self.speeds),
+                deadline_us=_deadline_us(self.deadline, began_us),
+                start_us=began_us,
+                cold_start_s=self.cold_start / US_PER_S,
+                checkpoint_every_s=self.checkpoint_every / US_PER_S,
+            )
+            adapter = deadline_adapter(
+                app,
+                self.terms(began_us),
+                micros_per_unit=float(self.value),
+                checkpoint_every_us=self.checkpoint_every,
+                released_us=began_us,
+                pricing=self.pricing.build(BATCH_HORIZON_S),
+                policy=_POLICIES[self.policy],
+                most_micros_per_hour=MAX_RATE if self.most is None else self.most,
+            )
+        read = Read("done", "progress", self.progress, most=1.0)
+        return _with_telemetry(adapter, app, [read], folder)
 
 
 class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
@@ -236,8 +230,8 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
     objective: Objective | str
     value: Dollars
     load: SourceDescription
-    prompt_tokens: Positive | SourceDescription = 1_000.0
-    output_tokens: Positive | SourceDescription = 200.0
+    prompt_tokens: Tokens | SourceDescription = 1_000.0
+    output_tokens: Tokens | SourceDescription = 200.0
     expected_requests_per_s: Annotated[float, Meta(ge=0)] = 0.0
     cold_start: Duration = 60 * US_PER_S
     pricing: PricingSpec = PricingSpec()
@@ -246,14 +240,12 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
         super().__post_init__()
         self.check_kinds(self.nodes, "nodes")
         if isinstance(self.objective, str):
-            try:
+            with blaming("objective"):
                 preset(self.objective)
-            except ValueError as error:
-                raise BadField("objective", str(error)) from None
-
-    @property
-    def blamed(self) -> str:
-        return "$.model"
+        is_known = any(model == self.model for model, _ in profiled())
+        for tree, node in self.nodes.items():
+            with blaming(("nodes", tree) if is_known else "model"):
+                profile(self.model, node.gpu, node.gpus)
 
     def describe(self) -> str:
         value = show_rate(self.value).removesuffix("/h")
@@ -277,12 +269,12 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
         adapter = inference_adapter(
             self.terms(began_us), float(self.value), self.pricing.build(HORIZON_S)
         )
-        sources = {"requests_per_s": self.load} | {
-            name: told
-            for name in ("prompt_tokens", "output_tokens")
-            if isinstance(told := getattr(self, name), SourceDescription)
-        }
-        return _with_telemetry(adapter, app, sources, folder)
+        reads = [Read("requests_per_s", "load", self.load)]
+        for name in ("prompt_tokens", "output_tokens"):
+            told = getattr(self, name)
+            if isinstance(told, SourceDescription):
+                reads.append(Read(name, name, told))
+        return _with_telemetry(adapter, app, reads, folder)
 
 
 class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
@@ -309,10 +301,13 @@ class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
         self.check_kinds(self.gpus, "gpus")
         if self.deadline is not None:
             _check_deadline(self.deadline)
-
-    @property
-    def blamed(self) -> str:
-        return "$.model"
+        with blaming("model"):
+            Setup(self.model)
+        for tree, gpu in self.gpus.items():
+            with blaming(("gpus", tree)):
+                Setup(gpus=((tree, gpu),))
+        with blaming("levels"):
+            Setup(levels=self.levels)
 
     def describe(self) -> str:
         by = "" if self.deadline is None else f" by {self.deadline}"
@@ -332,8 +327,10 @@ class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
             ),
             began_us,
         )
-        econ = EconAdapter(self.terms(began_us), float(self.value), self.pricing.build(HORIZON_S))
-        return _with_telemetry(TrainingAdapter(econ), app, {"samples": self.progress}, folder)
+        pricing = self.pricing.build(HORIZON_S)
+        adapter = TrainingAdapter(self.terms(began_us), float(self.value), pricing)
+        read = Read("samples", "progress", self.progress)
+        return _with_telemetry(adapter, app, [read], folder)
 
 
 Spec = OnDemandSpec | SpotSpec | DeadlineSpec | InferenceAdapterSpec | TrainingAdapterSpec
@@ -345,26 +342,41 @@ _POLICIES: dict[str, type[Policy]] = {
 }
 
 
-def _with_telemetry(
-    adapter: Adapter,
-    app: Application,
-    sources: Mapping[str, SourceDescription | None],
-    folder: Path,
-) -> Built:
+class Read(NamedTuple):
+    """What an application is told, by which name, and the field that says where it comes from.
+    From 0 to `most` is believable where the field does not say."""
+
+    name: str
+    field: str
+    source: SourceDescription | None
+    most: float | None = None
+
+    def feed(self, source: SourceDescription, folder: Path) -> Feed:
+        """The default is never used, because a source without one is left out; but it has to be
+        within the bounds."""
+        with blaming(self.field):
+            default = max(0.0, source.least or 0.0)
+            return source.feed(folder, default=default, least=0.0, most=self.most)
+
+
+def _with_telemetry(adapter: Adapter, app: Application, reads: list[Read], folder: Path) -> Built:
     """Without a default of its own a source that is stale is left out, and the application goes on
     with what it knows."""
-    given = {name: source for name, source in sources.items() if source is not None}
+    given = {each.name: (each, each.source) for each in reads if each.source is not None}
     if not given:
         return Built(adapter, app)
-    feeds = {name: source.feed(folder, default=_default(source)) for name, source in given.items()}
-    left_out = tuple(name for name, source in given.items() if source.default is None)
+    feeds = {name: each.feed(source, folder) for name, (each, source) in given.items()}
+    left_out = tuple(name for name, (_, source) in given.items() if source.default is None)
     return Built(adapter, app, Telemetry(feeds), left_out)
 
 
-def _default(source: SourceDescription) -> float:
-    """Never used, because a source without a default is left out; but within its bounds."""
-    least = 0.0 if source.least is None else source.least
-    return least if source.most is None else min(least, source.most)
+@contextmanager
+def blaming(field: str | tuple[str | int, ...]) -> Iterator[None]:
+    """What can't be made of a field is wrong at its place."""
+    try:
+        yield
+    except ValueError as error:
+        raise BadField(field, str(error)) from None
 
 
 def _number(told: float | SourceDescription, usual: float) -> float:

@@ -32,6 +32,7 @@ from laissez.model import (
     Rejected,
     Release,
 )
+from laissez.model.paths import covers
 from laissez.workloads.application import Application
 
 REACTION_US = 20_000
@@ -91,8 +92,14 @@ class World:
         return dict(self._tenants)
 
     def join(self, tenant: Tenant) -> None:
-        """A tenant begins to trade at its own instant, then steps once every period."""
+        """A tenant begins to trade at its own instant, then steps once every period.
+
+        Its application is told of what it holds already, as after a restart.
+        """
         self._tenants[tenant.name] = tenant
+        for resource in self.market.holdings(tenant.name):
+            if _concerns(tenant, resource):
+                tenant.app.gain(resource, self.now_us)
         self._plan(max(tenant.begins_us, self.now_us), lambda at_us: self._periodic(tenant, at_us))
 
     def leave(self, name: str) -> None:
@@ -186,6 +193,8 @@ class World:
 
     def _tell(self, tenant: Tenant, told: Iterable[Notice]) -> None:
         for notice in told:
+            if isinstance(notice, Filled | Lost) and not _concerns(tenant, notice.resource):
+                continue
             if isinstance(notice, Filled):
                 tenant.app.advance(notice.at)
                 tenant.app.gain(notice.resource, notice.at)
@@ -201,7 +210,12 @@ class World:
                 self._plan(notice.at + self.reaction_us, lambda at_us: self._react(tenant, at_us))
 
 
-def view_of(market: Market, tenant: Tenant, at_us: int, charge_before: int = 0) -> MarketView:
+def _concerns(tenant: Tenant, resource: str) -> bool:
+    """It lies under the adapter's scopes; what else a tenant has is its own affair."""
+    return any(covers(scope, resource) for scope in tenant.adapter.terms.scopes)
+
+
+def view_of(market: Market, tenant: Tenant, at_us: int) -> MarketView:
     """What the service would tell this tenant now."""
     name = tenant.name
     holdings = tuple(
@@ -212,7 +226,7 @@ def view_of(market: Market, tenant: Tenant, at_us: int, charge_before: int = 0) 
         holdings,
         tuple(own_order(order) for order in market.orders(name)),
         quotes_of(market, name, tenant.adapter.scopes_to_quote(tenant.app, holdings), at_us),
-        market.bill(name, at_us) - charge_before,
+        market.bill(name, at_us),
     )
 
 

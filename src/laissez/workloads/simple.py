@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from math import inf
+from math import inf, isfinite
 
 import msgspec
 
-from laissez.workloads.application import US_PER_S, Worth
+from laissez.model.paths import tree_of
+from laissez.workloads.application import NO_WORTH, US_PER_S, BadApplication, Worth
 from laissez.workloads.pace import useful_pace
 
 US_PER_HOUR = 3_600 * US_PER_S
@@ -83,15 +84,21 @@ class SimpleApplication(ABC):
 
     def gain(self, resource: str, at_us: int) -> None:
         self.advance(at_us)
-        self._ready_us.setdefault(resource, at_us + round(self._cold_start_s * US_PER_S))
+        if tree_of(resource) in self.kinds:
+            ready_us = self.now_us + round(self._cold_start_s * US_PER_S)
+            self._ready_us.setdefault(resource, ready_us)
 
     def lose(self, resource: str, at_us: int) -> None:
         self.advance(at_us)
         self._ready_us.pop(resource, None)
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
+        known = {name: value for name, value in readings.items() if name in self.kept}
+        for name, value in known.items():
+            if not isfinite(value):
+                raise BadApplication(f"{name} can't be {value}; report a number")
         self.advance(at_us)
-        self.kept.update((name, value) for name, value in readings.items() if name in self.kept)
+        self.kept.update(known)
 
     # The hooks --------------------------------------------------------------------------------
 
@@ -114,8 +121,8 @@ class SimpleApplication(ABC):
         return max(0.0, min(self.needed, reachable) - self.utility(self.nodes))
 
     def worth_of_gaining(self, scope: str, coming: Sequence[str] = ()) -> Worth:
-        if scope.partition("/")[0] not in self.kinds:
-            return Worth(0.0, 0.0)
+        if tree_of(scope) not in self.kinds:
+            return NO_WORTH
         others = [*self.nodes, *coming]
         return self._difference(others, [*others, scope])
 
@@ -156,7 +163,10 @@ class SimpleApplication(ABC):
         return msgspec.json.encode(_State(self._now_us, self._ready_us, self.kept))
 
     def resume(self, state: bytes) -> None:
-        remembered = msgspec.json.decode(state, type=_State)
+        try:
+            remembered = msgspec.json.decode(state, type=_State)
+        except msgspec.MsgspecError as error:
+            raise BadApplication(f"this is no state of it ({error}); begin anew") from None
         self._now_us = remembered.now_us
         self._ready_us = dict(remembered.ready_us)
         self.kept = {**self.kept, **remembered.kept}
