@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from serving import Served, served
 
 REPO = Path(__file__).parents[1]
 DOLLAR = 1_000_000
+PATIENCE_S = 60.0
 
 SPOT = """\
 adapter: spot
@@ -68,21 +70,53 @@ class Desk:
         assert result.exit_code == exit_code, result.output
         return result.stderr
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+    @contextlib.contextmanager
+    def running(self, *words: str) -> Iterator["Running"]:
+        """A command that runs in a process of its own, and not for longer than the test."""
+        process = subprocess.Popen(
             [sys.executable, "-m", "laissez.cli.main", *words],
             env=os.environ | self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+        late = threading.Timer(PATIENCE_S, process.kill)
+        late.start()
+        try:
+            yield Running(process)
+        finally:
+            late.cancel()
+            process.kill()
+            process.wait()
+            late.join()
+            for pipe in (process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
 
 
-def rest_of(running: subprocess.Popen[str]) -> tuple[str, str]:
-    """All that a process still says; `communicate` would lose what was read ahead."""
-    assert running.stdout is not None and running.stderr is not None
-    with running:
-        return running.stdout.read(), running.stderr.read()
+class Running:
+    """A process whose log is read line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None and process.stderr is not None
+        self.process = process
+        self.out, self.error = process.stdout, process.stderr
+
+    def until(self, what: str) -> list[Any]:
+        """What it says, up to the first entry of this kind."""
+        said: list[Any] = []
+        while not said or said[-1]["what"] != what:
+            line = self.out.readline()
+            assert line, f"it ended without {what!r}: {said} {self.error.read()}"
+            said.append(json.loads(line))
+        return said
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> list[Any]:
+        """Stop it; the rest of what it says. It ends well, and complains of nothing."""
+        self.process.send_signal(number)
+        said, complaint = self.out.read(), self.error.read()
+        assert (self.process.wait(), complaint) == (0, "")
+        return [json.loads(line) for line in said.splitlines()]
 
 
 @pytest.fixture
@@ -154,15 +188,8 @@ def test_the_examples_trade(ml: Desk, operator: Desk, kind: str) -> None:
     path = str(ml.folder / "adapters" / f"{kind}.yaml")
     would = ml.lines("adapter", "run", path, "--dry-run")
     assert any(line["what"] == "place" and line["is_rehearsal"] for line in would)
-    running = ml.start("adapter", "run", path, "--release", "--json")
-    said: list[Any] = []
-    assert running.stdout is not None
-    while not said or said[-1]["what"] != "won":
-        said.append(json.loads(running.stdout.readline()))
-    running.terminate()
-    out, error = rest_of(running)
-    assert (running.returncode, error) == (0, "")
-    said += [json.loads(line) for line in out.splitlines()]
+    with ml.running("adapter", "run", path, "--release", "--json") as running:
+        said = running.until("won") + running.end()
     assert not [line for line in said if line["what"] == "refused"]
     assert said[-1]["why"] == "nothing is held"
     assert sum(line["what"] == "won" for line in said) == sum(
@@ -215,36 +242,44 @@ def test_nobody_there(ml: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_tidily(ml: Desk, number: signal.Signals) -> None:
     """Ctrl-C and SIGTERM end it with 0, no order left and a last word."""
-    running = ml.start("adapter", "run", ml.file("a.yaml", SPOT), "--json")
-    assert running.stdout is not None
-    while json.loads(running.stdout.readline())["what"] != "won":
-        pass
-    assert len(ml.lines("orders")[0]) == 1
-    running.send_signal(number)
-    out, error = rest_of(running)
-    assert (running.returncode, error) == (0, "")
-    assert json.loads(out.splitlines()[-1])["what"] == "ends"
+    text = SPOT.replace("limit: 3.00", "limit: 1.00")
+    with ml.running("adapter", "run", ml.file("a.yaml", text), "--json") as running:
+        running.until("place")
+        while not ml.lines("orders")[0]:
+            time.sleep(0.01)
+        said = running.end(number)
+    assert said[-1]["what"] == "ends"
     assert ml.lines("orders") == [[]]
+
+
+def test_a_file_is_run_once_at_a_time(ml: Desk) -> None:
+    """A second run of it is refused while the first one runs; a rehearsal is not, nor is one with
+    another memory, nor one after it."""
+    path = ml.file("a.yaml", SPOT)
+    with ml.running("adapter", "run", path, "--json") as running:
+        running.until("won")
+        said = ml.error("adapter", "run", path, "--for", "100ms", exit_code=2)
+        assert f"an adapter with the memory {path}.memory is running already; stop it" in said
+        ml.text("adapter", "run", path, "--dry-run")
+        elsewhere = str(ml.folder / "elsewhere")
+        ml.text("adapter", "run", path, "--for", "100ms", "--memory", elsewhere)
+        running.end()
+    ml.text("adapter", "run", path, "--for", "100ms")
 
 
 def test_a_reader_that_goes_away_stops_it(ml: Desk) -> None:
     """When nobody reads the log any more it takes back its orders and ends."""
     text = SPOT.replace("limit: 3.00", "limit: 1.00")
-    running = ml.start("adapter", "run", ml.file("a.yaml", text))
-    assert running.stdout is not None
-    running.stdout.readline()
-    running.stdout.close()
-    end_s = time.monotonic() + 30
-    with Client(ml.environment["LAISSEZ_URL"], ml.environment["LAISSEZ_TOKEN"]) as client:
-        while running.poll() is None and time.monotonic() < end_s:
+    client = Client(ml.environment["LAISSEZ_URL"], ml.environment["LAISSEZ_TOKEN"])
+    with client, ml.running("adapter", "run", ml.file("a.yaml", text)) as running:
+        running.out.readline()
+        running.out.close()
+        while running.process.poll() is None:
             for order in client.orders():  # so that it has something to say
-                with contextlib.suppress(Refusal):
+                with contextlib.suppress(Refusal):  # it may be gone by now
                     client.cancel(order.order)
             time.sleep(0.05)
-    running.kill()
-    assert running.wait(30) == 141
-    assert running.stderr is not None
-    running.stderr.close()
+        assert running.process.returncode == 141, running.error.read()
     assert ml.lines("orders") == [[]]
 
 

@@ -343,6 +343,35 @@ def test_a_later_check_points_at_a_line(
     assert found.has(place) == is_there
 
 
+class Rack(Struct):
+    rows: dict[str, int]
+    scopes: list[Scope] = []
+
+    def __post_init__(self) -> None:
+        for row, count in self.rows.items():
+            if count < 0:
+                raise BadField(("rows", row), "a row has no less than nothing;\n\n  write\tmore")
+        for number, scope in enumerate(self.scopes):
+            if scope.path == "attic":
+                raise BadField(("scopes", number, "floor"), "an attic has no floor")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("rows: {a: 1,\n  b/c: -1}", "2:8: a row has no less than nothing; write more\n"),
+        ("rows:\n  a: 1\n  b: -1", "3:6: a row has no less than nothing; write more\n"),
+        ("rows: {}\nscopes:\n- path: x\n- {path: attic, floor: 1}", "4:24: an attic has"),
+        ("rows: {}\nscopes:\n- path: x\n- path: attic", "4:3: an attic has no floor\n"),
+    ],
+)
+def test_a_check_points_at_a_part_of_a_field(text: str, place: str) -> None:
+    """As far as it is written; its sentence is one line, however it was broken."""
+    with pytest.raises(BadDocument) as caught:
+        read(text, Rack, file_name="d.yaml")
+    assert str(caught.value).startswith(f"d.yaml:{place}")
+
+
 # --- any text -----------------------------------------------------------------------------------
 
 WORDS = [*Everything.__struct_fields__, "from", "path", "floor", "map", "row", "power", "carbon"]

@@ -21,11 +21,12 @@ from laissez.inframaps import (
 )
 from laissez.inframaps.curve import steep
 from laissez.inframaps.forest import Forest, forest_of
-from laissez.inframaps.instants import instant_us
+from laissez.inframaps.instants import calendar_us, instant_us
 from laissez.inframaps.spec import InfraMapSpec, build
 from laissez.market import Market
 from laissez.model.events import Event, Transferred
 from laissez.model.instructions import ChangeFloor, OfferResource, WithdrawResource
+from laissez.model.paths import covers
 from laissez.model.questions import Resource
 
 MINUTE_US = 60_000_000
@@ -52,11 +53,13 @@ def step(
     at_us: int,
     levels: dict[str, float] | None = None,
     inventory: dict[str, dict[str, str]] | None = None,
+    awaited: tuple[str, ...] = (),
 ) -> list[Event]:
     """One step of the operator, carried out."""
     market.advance(at=at_us)
     events: list[Event] = []
-    for action in composition.step(levels or {}, look(market, at_us, inventory or {}), at_us):
+    view = look(market, at_us, inventory or {})
+    for action in composition.step(levels or {}, view, at_us, awaited):
         match action.do:
             case ChangeFloor(scope, floor):
                 events += market.set_floor(scope, floor, at=at_us)
@@ -233,6 +236,33 @@ def test_maintenance_by_hand() -> None:
     assert instants == [OPENS_US, CLOSES_US, None]
 
 
+def test_windows_that_overlap_press_no_harder_than_the_hardest() -> None:
+    """At one scope the nearer opening counts, whichever is written first; within another window
+    what is pressed harder there is added, and what is not adds nothing."""
+    soon, later = Window("t/r1", OPENS_US, CLOSES_US), Window("t/r1", OPENS_US + HOUR_US, CLOSES_US)
+    inside = Window("t/r1/n0", OPENS_US, CLOSES_US)
+    half = OPENS_US - HOUR_US // 2
+    alone = Maintenance((soon,), lead_us=2 * HOUR_US).adjustments({}, NOTHING, half)["t/r1"]
+    assert alone == pytest.approx(9 * steep(0.75, 5))
+
+    def asked(*windows: Window) -> dict[str, float]:
+        return Maintenance(windows, lead_us=2 * HOUR_US).adjustments({}, NOTHING, half)
+
+    assert asked(soon, later) == asked(later, soon) == {"t/r1": alone}
+    assert asked(soon, inside) == asked(inside, soon) == {"t/r1": alone, "t/r1/n0": 0.0}
+    last = Window("t/r1/n0", OPENS_US + HOUR_US, CLOSES_US)
+    assert asked(soon, last) == {"t/r1": alone, "t/r1/n0": 0.0}
+    outer = 9 * steep(0.25, 5)
+    assert asked(later, inside) == {
+        "t/r1": pytest.approx(outer),
+        "t/r1/n0": pytest.approx(alone - outer),
+    }
+    market = market_of("h100/r1/n0/g0", "h100/r1/n1/g0")
+    windows = (Window("h100/r1", OPENS_US, CLOSES_US), Window("h100/r1/n0", OPENS_US, CLOSES_US))
+    step(market, compose(Maintenance(windows)), OPENS_US - 1)
+    assert market.floors() == {"h100": pytest.approx(20 * DOLLAR)}
+
+
 def test_without_lead_time_there_is_only_the_hard_lever() -> None:
     """A lead of 0 asks for nothing before the opening."""
     abrupt = msgspec.structs.replace(MAINTENANCE, lead_us=0)
@@ -310,6 +340,14 @@ def test_what_appears_in_an_open_window_is_withdrawn_with_the_reason() -> None:
     assert action.why == "the maintenance window of h100/r1 is open"
 
 
+def test_withdrawals_come_before_the_floors() -> None:
+    """Whoever stayed until the opening is told that the window took its node, not the floor."""
+    market = market_of("h100/r1/g0", "h100/r2/g0")
+    market.place("stays", "h100/r1", limit=9 * DOLLAR, order="s", at=0)
+    transfers = [e for e in step(market, compose(MAINTENANCE), OPENS_US) if type(e) is Transferred]
+    assert [(each.old, each.reason) for each in transfers] == [("stays", "withdrawn")]
+
+
 def test_offers_come_after_the_floors() -> None:
     """What is put back finds its floor: the old, high one is gone by then."""
     market = market_of("h100/r2/g0")
@@ -318,6 +356,85 @@ def test_offers_come_after_the_floors() -> None:
     view = look(market, 0, {"h100/r1/g0": {}})
     done = [action.do for action in compose(MAINTENANCE).step({}, view, CLOSES_US)]
     assert done == [ChangeFloor("h100/r1", 0), OfferResource("h100/r1/g0", {})]
+
+
+# --- just after a start -------------------------------------------------------------------------
+
+
+def test_what_depends_on_telemetry_that_was_not_read_stays() -> None:
+    """At a restart a dear row stays dear and a cheap one cheap until its power is read; rows whose
+    power is known are steered meanwhile, and other floors may move without touching them."""
+    market = market_of(*(f"h100/r{row}/n{node}/g0" for row in (1, 2, 3) for node in (0, 1)))
+    steered = compose(PowerHeadroom({f"h100/r{row}": f"row_{row}" for row in (1, 2, 3)}))
+    step(market, steered, 0, {"row_1": 0.9, "row_2": 0.5, "row_3": 0.825})
+    market.set_floor("h100/r1/n1", 7 * DOLLAR, at=0)
+
+    def rates() -> dict[str, float]:
+        return {path[5:]: market.rate(path) / DOLLAR for path in market.resources()}
+
+    stands = {"r1/n0/g0": 4, "r1/n1/g0": 7, "r2/n0/g0": 2, "r2/n1/g0": 2}
+    assert rates() == stands | {"r3/n0/g0": 2.5, "r3/n1/g0": 2.5}
+    step(market, steered, 1, {"row_3": 0.94}, awaited=("row_1", "row_2"))
+    assert rates() == stands | {"r3/n0/g0": 8, "r3/n1/g0": 8}
+    dearer = compose(PowerHeadroom({"h100/r1": "row_1", "h100/r2": "row_2"}), base=3 * DOLLAR)
+    step(market, dearer, 2, {}, awaited=("row_1", "row_2"))
+    assert rates() == stands | {"r3/n0/g0": 3, "r3/n1/g0": 3}
+    step(market, steered, 3, {"row_1": 0.5, "row_2": 0.9, "row_3": 0.5})
+    assert rates() == {"r1/n0/g0": 2, "r1/n1/g0": 2, "r2/n0/g0": 4, "r2/n1/g0": 4} | {
+        "r3/n0/g0": 2,
+        "r3/n1/g0": 2,
+    }
+
+
+def test_where_no_floor_stands_the_base_price_does_not_wait() -> None:
+    """A first start sells nothing for nothing, and no floor that stays is below cost."""
+    market = market_of("h100/east/g0", "h100/west/g0")
+    steered = compose(Carbon({"h100/east": "east"}, 300), cost=1_500_000)
+    step(market, steered, 0, {}, awaited=("east",))
+    assert market.floors() == {"h100": 2 * DOLLAR}
+    market = market_of("h100/east/g0", "h100/west/g0")
+    market.set_floor("h100", DOLLAR, at=0)
+    step(market, steered, 0, {}, awaited=("east",))
+    assert market.floors() == {"h100": 1_500_000, "h100/west": 2 * DOLLAR}
+
+
+def test_a_floor_that_is_moved_for_others_says_that_it_stays() -> None:
+    """Where a kept price needs a floor of its own, its reason is not made up."""
+    market = market_of("h100/r1/g0", "h100/r2/g0")
+    market.set_floor("h100", 3 * DOLLAR, at=0)
+    actions = compose(PowerHeadroom({"h100/r1": "row_1"})).step(
+        {}, look(market, 0, {}), 0, {"row_1"}
+    )
+    assert [(each.do, each.why) for each in actions] == [
+        (ChangeFloor("h100/r1", 3 * DOLLAR), "3.00 as it was, until telemetry is read"),
+        (ChangeFloor("h100", 2 * DOLLAR), "base 2.00"),
+    ]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["t", "t/a", "t/b", "t/a/x", "t/a/y", "t/b/x"]), st.integers(1, 9)
+    ),
+    st.sets(st.sampled_from(["t", "t/a", "t/b", "t/a/x"])),
+    st.dictionaries(st.sampled_from(["t", "t/a", "t/b", "t/a/x"]), st.floats(0, 5)),
+)
+def test_no_leaf_moves_while_its_telemetry_is_awaited(
+    floors: dict[str, int], unread: set[str], levels: dict[str, float]
+) -> None:
+    """Whatever stands and whatever is asked for beside it, each leaf under an unread scope has
+    its floor, if any, throughout."""
+    market = market_of("t/a/x/g0", "t/a/y/g0", "t/b/x/g0", "t/b/y/g0")
+    for scope, floor in floors.items():
+        market.set_floor(scope, floor * DOLLAR, at=0)
+    scopes = ["t", "t/a", "t/b", "t/a/x"]
+    steered = Composition({"t": 4 * DOLLAR}, {}, ((1.0, Carbon({s: s for s in scopes}, 1.0)),))
+    before = {path: market.rate(path) for path in market.resources()}
+    kept = [path for path in before if before[path] and any(covers(s, path) for s in unread)]
+    known = {name: level for name, level in levels.items() if name not in unread}
+    for action in steered.step(known, look(market, 0, {}), 0, unread):
+        assert isinstance(action.do, ChangeFloor)
+        market.set_floor(action.do.scope, action.do.floor, at=0)
+        assert {path: market.rate(path) for path in kept} == {path: before[path] for path in kept}
 
 
 # --- base prices and the shape ------------------------------------------------------------------
@@ -408,7 +525,19 @@ def test_a_composition_as_it_is_written() -> None:
             5,
             "comfortable is not below full",
         ),
-        ("base: {h100: 2}\nmaps:\n  - map: power\n    rows: {l40: p}", 2, "l40 has no base price"),
+        ("base: {h100: 2}\nmaps:\n  - map: power\n    rows: {l40: p}", 4, "l40 has no base price"),
+        (
+            "base: {h100: 2}\nmaps:\n  - map: utilisation\n    pools:\n      - h100\n      - l40/a",
+            6,
+            "l40, the tree of l40/a, has no base price",
+        ),
+        ("base: {h100: 2}\ncost:\n  h100/: 1", 3, "'h100/' is not a scope"),
+        (
+            "base: {h100: 2}\nmaps:\n  - map: carbon\n    reference: 300\n    scopes:\n"
+            "      h100/east: grid\n      h100/west/*: grid",
+            7,
+            "'h100/west/*' is not a scope; write one such as h100/east: it covers all",
+        ),
         (
             "base: {h100: 2}\nmaps:\n  - map: maintenance\n    windows:\n"
             "      - scope: h100/a\n        opens: 2026-02-30T00:00Z\n        closes: 1h",
@@ -424,7 +553,7 @@ def test_a_composition_as_it_is_written() -> None:
         (
             "base: {h100: 2}\nmaps:\n  - {map: maintenance, windows: []}\n"
             "  - {map: maintenance, windows: []}",
-            2,
+            4,
             "put all windows into one",
         ),
     ],
@@ -446,6 +575,9 @@ def test_instants_as_people_write_them() -> None:
     for wrong in ("2026-11-20", "2026-11-20T22:00", "2026-11-20T24:00Z", "1969-12-31T00:00Z", "x"):
         with pytest.raises(ValueError, match="write"):
             instant_us(wrong)
+    assert calendar_us("1970-01-02T00:00Z") == 24 * HOUR_US
+    with pytest.raises(ValueError, match="is not an instant"):
+        calendar_us("90m")
 
 
 def test_maps_that_make_no_sense_are_refused() -> None:

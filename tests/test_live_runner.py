@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,14 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
 from laissez.client import AsyncClient, Unauthenticated
+from laissez.model.paths import tree_of
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
 from laissez.runners.entries import Entry, sentence
 from laissez.runners.live import run_adapter
-from laissez.runners.memory import BadMemory, Kept, Memory, read_memory
+from laissez.runners.memory import BadMemory, Kept, Memory, alone_with, read_memory
 from laissez.runners.waiting import pause, unless_stopped
+from laissez.telemetry import Feed, Reading, Steady, Telemetry
+from laissez.workloads.application import BadApplication
 from laissez.workloads.standing import Standing
 from serving import Served, served
 
@@ -44,6 +47,42 @@ class Brief(Standing):
         return self.is_over
 
 
+class Doubting(Brief):
+    """Refuses to believe what is below nothing, and gives no answer while it is stubborn."""
+
+    def __init__(self, kinds: Sequence[str], wanted: int) -> None:
+        super().__init__(kinds, wanted)
+        self.measured: list[tuple[dict[str, float], int]] = []
+        self.is_stubborn = False
+
+    def gain(self, resource: str, at_us: int) -> None:
+        if self.is_stubborn:
+            raise BadApplication("there is no room")
+        super().gain(resource, at_us)
+
+    def measure(self, readings: Mapping[str, float], at_us: int) -> None:
+        if readings["load"] < 0:
+            raise BadApplication(f"a load of {readings['load']:g} can't be")
+        self.measured.append((dict(readings), at_us))
+
+
+class Meter:
+    """Telemetry whose value the test turns."""
+
+    def __init__(self) -> None:
+        self.load: float | None = 1.0
+
+    async def read(self, at_us: int) -> Reading | None:
+        return None if self.load is None else Reading(self.load, at_us)
+
+    async def close(self) -> None:
+        pass
+
+    def telemetry(self) -> Telemetry:
+        steady = Steady(stale_after_us=60 * US_PER_S, drift_us=US_PER_S, default=0.0)
+        return Telemetry({"load": Feed(self, steady)})
+
+
 class Stage:
     """An adapter that runs for one tenant, and what it says."""
 
@@ -57,12 +96,13 @@ class Stage:
         period_us: int = LONG_US,
         budget: Budget | None = None,
         memory: Memory | None = None,
+        app: Brief | None = None,
         **options: Any,
     ) -> None:
         self.client = client
         self.entries: list[Entry] = []
         self.stop = asyncio.Event()
-        self.app = Brief((tree,), nodes)
+        self.app = app or Brief((tree_of(tree),), nodes)
         self.terms = Terms("keeper", (tree,), period_us, budget)
         self.adapter = Footprint(self.terms, nodes, limit)
         self.running: asyncio.Task[None] | None = None
@@ -219,14 +259,97 @@ def test_every_loss_has_its_reason(
 def test_a_refusal_is_logged_and_looked_at_anew(real: Served, pool: Pool) -> None:
     """An order for a scope that is not there yet is refused; it is placed when it is there."""
 
+    pool.add("a")
+
     async def scene(client: AsyncClient) -> None:
-        stage = Stage(client, f"{pool.tree}-late", period_us=US_PER_S // 20)
+        stage = Stage(client, f"{pool.tree}/late", period_us=US_PER_S // 20)
         stage.start()
         await stage.until(lambda: bool(stage.said("refused")))
         assert stage.said("refused")[0].code == "unknown_scope"
-        pool.operator.add_resource(f"{pool.tree}-late/a", {})
+        pool.add("late/a")
         await stage.until(lambda: bool(stage.said("won")))
         await stage.end()
+
+    play(real, scene)
+
+
+def test_what_the_application_refuses_is_warned_of_once(real: Served, pool: Pool) -> None:
+    """A reading that can't be is not the end: it trades on with what it knows, says so when that
+    begins and when it is over, and nothing else is lost."""
+    pool.add("a")
+    meter = Meter()
+    meter.load = -1.0
+    app = Doubting((pool.tree,), 1)
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(
+            client, pool.tree, app=app, period_us=US_PER_S // 50, telemetry=meter.telemetry()
+        )
+        stage.start()
+        await stage.until(lambda: bool(stage.app.nodes))
+        meter.load = -2.0
+        await asyncio.sleep(0.1)
+        assert app.measured == []
+        [refused] = stage.said("warning")
+        assert refused.why == (
+            "the application refuses what was read of load, and goes on with what it knows: "
+            "a load of -1 can't be"
+        )
+        meter.load = 3.0
+        await stage.until(lambda: bool(app.measured))
+        await stage.end()
+        assert app.measured[0][0] == {"load": 3.0}
+        assert [entry.why for entry in stage.said("warning")[1:]] == [
+            "the application takes what was read of load again"
+        ]
+
+    play(real, scene)
+
+
+def test_what_is_held_of_a_reading_is_not_told_again(real: Served, pool: Pool) -> None:
+    """Each reading is told once, of its own instant; a gap is a gap, in which the application
+    goes on by itself."""
+    pool.add("a")
+    meter, app = Meter(), Doubting((pool.tree,), 1)
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(
+            client, pool.tree, app=app, period_us=US_PER_S // 50, telemetry=meter.telemetry()
+        )
+        stage.start()
+        await stage.until(lambda: len(app.measured) > 2)
+        meter.load = None
+        await stage.until(lambda: bool(stage.said("warning")))
+        told, steps = len(app.measured), len(app.told_us)
+        await stage.until(lambda: len(app.told_us) > steps + 3)
+        assert len(app.measured) == told
+        meter.load = 1.0
+        await stage.until(lambda: len(app.measured) > told)
+        await stage.end()
+        instants = [at_us for _, at_us in app.measured]
+        assert instants == sorted(set(instants))
+
+    play(real, scene)
+
+
+def test_a_node_that_the_application_refuses_is_found_once(real: Served, pool: Pool) -> None:
+    """It is offered to it again at every step, and talked of when that changes."""
+    pool.add("a")
+    app = Doubting((pool.tree,), 1)
+    app.is_stubborn = True
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, pool.tree, app=app, period_us=US_PER_S // 50)
+        stage.start()
+        await stage.until(lambda: bool(stage.said("warning")))
+        steps = len(app.told_us)
+        await stage.until(lambda: len(app.told_us) > steps + 5)
+        assert (len(stage.said("won")), len(stage.said("warning"))) == (1, 1)
+        assert "there is no room" in stage.said("warning")[0].why
+        app.is_stubborn = False
+        await stage.until(lambda: bool(stage.app.nodes))
+        await stage.end()
+        assert len(stage.said("warning")) == 2
 
     play(real, scene)
 
@@ -293,6 +416,8 @@ def test_it_ends_by_itself_when_the_work_is_done(real: Served, pool: Pool) -> No
 
 def test_a_restart_doubles_nothing(real: Served, pool: Pool) -> None:
     """After a crash it goes on from the order and the holding that it finds."""
+    pool.add("z")
+    pool.dalia.place(pool.tree, limit="9.00")
     pool.add("a")
 
     async def scene(client: AsyncClient) -> None:
@@ -318,24 +443,31 @@ def test_what_happened_while_it_was_down_is_explained(
     real: Served, pool: Pool, tmp_path: Path
 ) -> None:
     """With its memory it tells after a restart what its orders won meanwhile, and why it asked."""
+    pool.add("z")
+    pool.dalia.place(pool.tree, limit="9.00")
     pool.add("a")
     path = tmp_path / "memory"
+
+    def has_an_order_and_remembers_a() -> bool:
+        kept = read_memory(path, "keeper")
+        return kept is not None and bool(kept.whys) and b"/a" in bytes(kept.app)
 
     async def scene(client: AsyncClient) -> None:
         first = Stage(client, pool.tree, nodes=2, memory=Memory(Kept("keeper", 5), path))
         first.start()
-        await first.until(lambda: bool(first.app.nodes) and path.exists())
-        await first.until(lambda: (read_memory(path, "keeper") or Kept("", 0)).whys != {})
+        await first.until(has_an_order_and_remembers_a)
         await first.kill()
         pool.add("b")
         pool.operator.withdraw(f"{pool.tree}/a")
         kept = read_memory(path, "keeper")
         assert kept is not None and kept.began_us == 5
+        whys = dict(kept.whys)
         second = Stage(client, pool.tree, nodes=2, memory=Memory(kept, path))
         second.start()
         await second.until(lambda: bool(second.said("lost")))
         [won] = second.said("won")
-        assert (won.resource, won.why) == (f"{pool.tree}/b", "0 of 2 nodes are held")
+        assert won.resource == f"{pool.tree}/b"
+        assert won.why == whys[won.order or ""]
         assert second.said("lost")[0].reason == "withdrawn"
         assert second.app.nodes == (f"{pool.tree}/b",)
         await second.end()
@@ -346,7 +478,9 @@ def test_what_happened_while_it_was_down_is_explained(
 def test_what_was_not_heard_is_found(real: Served, pool: Pool) -> None:
     """A memory that is too old for the stream does not matter: the state is read anew."""
     pool.add("a")
-    kept = Kept("keeper", 0, 0, app=msgspec.Raw(b'{"nodes":["gone/x"]}'))
+    before = Brief((pool.tree,), 1)
+    before.gain(f"{pool.tree}/gone", 0)
+    kept = Kept("keeper", 0, 0, app=msgspec.Raw(before.state()))
     pool.ada.place(pool.tree, limit="4.00")
     kept.sequence = 2**40  # the exchange does not know this number, and says Resync
 
@@ -354,7 +488,7 @@ def test_what_was_not_heard_is_found(real: Served, pool: Pool) -> None:
         stage = Stage(client, pool.tree, memory=Memory(kept))
         stage.start()
         await stage.until(lambda: stage.app.nodes == (f"{pool.tree}/a",))
-        assert [entry.resource for entry in stage.said("lost")] == ["gone/x"]
+        assert [entry.resource for entry in stage.said("lost")] == [f"{pool.tree}/gone"]
         assert [entry.resource for entry in stage.said("won")] == [f"{pool.tree}/a"]
         await stage.end()
 
@@ -366,7 +500,7 @@ def test_time_never_goes_back_for_the_application(real: Served, pool: Pool) -> N
     pool.add("a")
     pool.ada.place(pool.tree, limit="4.00")
     future_us = pool.ada.status().at + 3_600 * US_PER_S
-    state = msgspec.Raw(b'{"nodes":[]}')
+    state = msgspec.Raw(Brief((pool.tree,), 1).state())
     kept = Kept("keeper", 0, 0, told_us=future_us, app=state)
 
     async def scene(client: AsyncClient) -> None:
@@ -446,7 +580,7 @@ def test_a_stop_while_the_exchange_is_away(tmp_path: Path) -> None:
             client = AsyncClient(service.url, service.secrets["ada"], retry_for_s=0.2)
             stage = Stage(client, "h100", period_us=US_PER_S // 20)
             stage.start()
-            await stage.until(lambda: bool(stage.said("refused")))
+            await stage.until(lambda: bool(stage.said("begins")))
         await stage.until(lambda: bool(stage.said("trouble")))
         await stage.end()
         assert "they expire by themselves" in stage.entries[-1].why
@@ -505,7 +639,7 @@ def test_a_budget_goes_on_after_a_restart(real: Served, pool: Pool, tmp_path: Pa
     pool.add("a")
     path = tmp_path / "memory"
     bill = pool.ada.bill().charge
-    spent = 7_999_999 * CHARGE_UNITS_PER_MICRO_DOLLAR
+    spent = 7_900_000 * CHARGE_UNITS_PER_MICRO_DOLLAR  # ten cents are left, for two minutes
     Memory(Kept("keeper", 0, bill - spent), path).save()
 
     async def scene(client: AsyncClient) -> None:
@@ -514,7 +648,7 @@ def test_a_budget_goes_on_after_a_restart(real: Served, pool: Pool, tmp_path: Pa
         stage = Stage(client, pool.tree, budget=Budget(8 * DOLLAR), memory=Memory(kept, path))
         stage.start()
         await stage.until(lambda: bool(stage.said("place")))
-        assert stage.said("place")[0].limit == CHARGE_UNITS_PER_MICRO_DOLLAR // (2 * LONG_US)
+        assert stage.said("place")[0].limit == 3 * DOLLAR
         await stage.end()
 
     play(real, scene)
@@ -558,6 +692,22 @@ def test_a_memory_that_is_damaged_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadMemory, match="named 'keeper', not 'other'"):
         read_memory(path, "other")
     assert [each.name for each in tmp_path.iterdir()] == ["memory"]
+
+
+def test_two_can_not_run_with_one_memory(tmp_path: Path) -> None:
+    """The second is told so while the first runs, and no longer; what can't be locked, because
+    nothing can be written there, is not."""
+    path = tmp_path / "memory"
+    with (
+        alone_with(path),
+        pytest.raises(BadMemory, match="is running already; stop it first"),
+        alone_with(path),
+    ):
+        raise AssertionError("there are two")
+    with alone_with(path), alone_with(tmp_path / "other"):
+        pass
+    with alone_with(tmp_path / "no-such-folder" / "memory"):
+        pass
 
 
 def test_a_memory_that_cannot_be_written_is_warned_of_once(

@@ -134,6 +134,67 @@ def test_telemetry_that_goes_is_warned_of_once(real: Served, pool: Pool) -> None
     play(real, scene)
 
 
+def test_a_restart_makes_no_dip(real: Served, pool: Pool) -> None:
+    """While a source has not answered yet the floors stay as they are; then they follow it."""
+    pool.add("r1/a", "r2/a")
+    row = f"{pool.tree}/r1"
+    pool.operator.set_floor(pool.tree, "2.00")
+    pool.operator.set_floor(row, "2.50")
+    meter = Meter()
+    meter.drawn = None
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, composition(pool.tree), telemetry=meter.telemetry())
+        await stage.until(lambda: bool(stage.said("warning")))
+        await asyncio.sleep(0.2)
+        assert "is waited for" in stage.said("warning")[0].why
+        assert stage.said("floor") == []
+        meter.drawn = 0.9
+        await stage.until(lambda: floors(pool)[row] == 4 * DOLLAR)
+        await stage.end()
+        assert [entry.floor for entry in stage.said("floor")] == [4 * DOLLAR]
+
+    play(real, scene)
+
+
+def test_a_source_that_never_answers_is_not_waited_for_for_ever(real: Served, pool: Pool) -> None:
+    """After the time for which a reading would be held, its default is taken."""
+    pool.add("r1/a", "r2/a")
+    row = f"{pool.tree}/r1"
+    pool.operator.set_floor(row, "2.50")
+    meter = Meter()
+    meter.drawn = None
+    steady = Steady(stale_after_us=US_PER_S // 2, drift_us=US_PER_S, default=0.7)
+
+    async def scene(client: AsyncClient) -> None:
+        telemetry = Telemetry({"row_1": Feed(meter, steady)})
+        stage = Stage(client, composition(pool.tree), telemetry=telemetry)
+        await stage.until(lambda: row not in floors(pool))
+        await stage.end()
+        said = [entry.why for entry in stage.said("warning")]
+        assert ["is waited for" in why for why in said] == [True, False]
+        assert "is not known" in said[1]
+
+    play(real, scene)
+
+
+def test_a_scope_without_a_resource_is_warned_of(real: Served, pool: Pool) -> None:
+    """A slip in a name is said once, at the start; what is in the inventory is no slip."""
+    pool.add("r1/a")
+    scopes = (pool.tree, f"{pool.tree}/r1", f"{pool.tree}/r11", f"{pool.tree}/r2")
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(
+            client, composition(pool.tree), scopes=scopes, inventory={f"{pool.tree}/r2/a": {}}
+        )
+        await stage.until(lambda: bool(stage.said("warning")))
+        await stage.end()
+        [warning] = stage.said("warning")
+        assert warning.why.startswith(f"there is no resource under {pool.tree}/r11; check")
+
+    play(real, scene)
+
+
 def test_a_slow_fall_is_logged_once(real: Served, pool: Pool) -> None:
     """Where a guard brings a floor down slowly it is asked for again, quietly."""
     pool.add("r1/a", "r2/a")

@@ -8,6 +8,7 @@ import json
 import math
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -91,8 +92,20 @@ def test_a_replay_can_be_faster_begin_later_and_begin_again() -> None:
     assert played(replay("t,row_1\n5,7\n", at_end="loop"), 0, 99) == [7, 7]
 
 
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine in a zone of its own, or a date without a zone would be in UTC by chance."""
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
 def test_times_can_be_dates_and_the_file_compressed() -> None:
-    """Without a zone a date is in UTC; of two columns the one that is not the time is taken."""
+    """Without a zone a date is in UTC, wherever the machine is; of two columns the one that is not
+    the time is taken."""
     text = "at,grams\n2020-01-01 00:00:00,5\n2020-01-01T01:00:00Z,6\n2020-01-01 04:00+02:00,7\n"
     path = written(gzip.compress(b"\xef\xbb\xbf" + text.encode()), "carbon.csv.gz")
     assert played(CsvReplay(path), 0, 3599, 3600, 7200) == [5, 5, 6, 7]
@@ -232,6 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.send_response(self.server.status)
+        self.send_header("Location", "/elsewhere")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -325,6 +339,13 @@ def test_a_query_without_one_number_says_why(
     """What the server says, and how to make one number of many."""
     server.says(answer, status)
     assert sentence in failure_of(Prometheus(server.url, "up"))
+
+
+def test_a_redirect_is_not_followed(server: Answers) -> None:
+    """Or a token would go where nobody meant it to; what would be found there is not asked for."""
+    server.says({"v": 1}, 302)
+    assert "answered 302" in failure_of(JsonHttp(f"{server.url}/here", "v"))
+    assert [path for path, _ in server.asked] == ["/here"]
 
 
 def test_a_number_is_found_in_a_document(server: Answers) -> None:
@@ -570,11 +591,36 @@ def test_a_value_holds_then_drifts_then_is_the_default() -> None:
 def test_a_failure_is_said_while_the_value_holds() -> None:
     """Never read is the default; not read now, but not long ago, is held."""
     held = STEADY.level(Reading(8.0, 0), 30 * S, "no answer")
-    assert held == Level(8.0, "held", "no answer; 8 is held for now")
+    assert held == Level(8.0, "held", "no answer; 8 is held for now", 0)
     assert STEADY.level(None, 0) == Level(
         0.0, "default", "nothing was read yet; the default 0 is taken"
     )
     assert STEADY.level(None, 0, "no answer").sentence == "no answer; the default 0 is taken"
+
+
+def test_what_was_never_read_is_awaited_first() -> None:
+    """From when it was first asked for until a reading would be stale; then it is the default."""
+    levels = [STEADY.level(None, at_s * S, "no answer", asked_us=10 * S) for at_s in (10, 69, 70)]
+    assert [level.freshness for level in levels] == ["awaited", "awaited", "default"]
+    assert levels[0].sentence == "no answer; what depends on it stays as it is, for up to 60s"
+
+
+def test_a_trifle_beyond_a_bound_is_the_bound() -> None:
+    """A share of 1.0001 is all of it, and not a number that can't be; 1.01 is."""
+    share = Steady(stale_after_us=S, drift_us=S, default=0.0, least=0.0, most=1.0)
+    values = (-0.01, -0.0001, 0.0, 0.9999, 1.0, 1.0001, 1.01, 40.0)
+    found = levels_of(Feed(Told(*values), share), *range(len(values)))
+    assert [level.freshness == "fresh" for level in found] == [False, *[True] * 5, False, False]
+    assert [level.value for level in found[1:6]] == [0.0, 0.0, 0.9999, 1.0, 1.0]
+    assert STEADY.rounded(5e9) == 5e9
+
+
+def test_a_clock_that_goes_back_makes_nothing_stale() -> None:
+    """A reading that is from later than now, by whatever clock, is fresh, and does not drift."""
+    for back_s in (1, 61, 161):
+        assert STEADY.level(Reading(8.0, 1_000 * S), (1_000 - back_s) * S) == Level(
+            8.0, "fresh", None, 1_000 * S
+        )
 
 
 @pytest.mark.parametrize(
@@ -678,10 +724,10 @@ def test_what_is_not_believable_is_missing(answer: Any, sentence: str) -> None:
     steady = Steady(stale_after_us=60 * S, drift_us=100 * S, default=1.0, least=0.0, most=10.0)
     feed = Feed(Told(1.0, answer, 2.0), steady, scale=2.0, offset=0.5)
     good, missing, again = levels_of(feed, 0, 1, 2)
-    assert good == Level(2.5, "fresh")
+    assert good == Level(2.5, "fresh", None, 0)
     assert missing[:2] == (2.5, "held")
     assert str(missing.sentence).startswith(sentence)
-    assert again == Level(4.5, "fresh")
+    assert again == Level(4.5, "fresh", None, 2 * S)
 
 
 def test_a_source_that_is_behind_is_stale_though_it_answers() -> None:
@@ -718,7 +764,8 @@ def test_a_feed_agrees_with_its_history(steps: list[tuple[int, float | None]]) -
             if value is not None and -10 <= value <= 10
         ]
         if not good:
-            assert level[:2] == (1.0, "default")
+            is_soon = times_s[at] - times_s[0] < 60
+            assert level[:2] == (1.0, "awaited" if is_soon else "default")
             continue
         then_s, value = good[-1]
         done = min(1.0, max(0.0, (times_s[at] - then_s - 60) / 100))
@@ -749,7 +796,33 @@ def test_a_slow_or_broken_source_holds_up_no_other() -> None:
     assert str(before["slow"].sentence).startswith("nothing was read yet")
     assert str(after["slow"].sentence).startswith("the source did not answer within 0.2s")
     assert str(after["bad"].sentence).startswith("the source failed: OSError: gone")
-    assert after["good"] == Level(1.0, "fresh")
+    assert after["good"] == Level(1.0, "fresh", None, 0)
+
+
+def test_a_source_that_hangs_does_not_keep_others_from_being_read_again() -> None:
+    """Each is asked anew as soon as it has answered; nobody waits longer than it wants to."""
+
+    async def run() -> list[float]:
+        hanging = Told(asyncio.Event())
+        slow = Feed(hanging, STEADY, timeout_us=3_600 * S)
+        telemetry = Telemetry({"good": Feed(Told(1.0, 2.0, 3.0), STEADY), "slow": slow})
+        found = []
+        for at in range(3):
+            await telemetry.refresh(at * S, wait_s=0.01)
+            found.append(telemetry.levels(at * S)["good"].value)
+        assert telemetry.levels(0)["slow"].freshness == "awaited"
+        async with asyncio.timeout(30):
+            await telemetry.close()
+        assert hanging.closed
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return found
+
+    assert asyncio.run(run()) == [1, 2, 3]
+
+
+def test_nothing_to_read_is_read_at_once() -> None:
+    """Without a feed there is nothing to wait for."""
+    asyncio.run(Telemetry({}).refresh(0))
 
 
 def test_whoever_stops_a_refresh_stops_it() -> None:
@@ -817,7 +890,11 @@ def test_a_replay_is_described() -> None:
     )
     plain = described("{csv: power.csv, column: row_2}").feed(SCRATCH[0], default=5.0)
     assert plain.steady.default == 5.0
-    assert levels_of(plain, 0, 30) == [Level(10.0, "fresh"), Level(20.0, "fresh")]
+    assert [level.value for level in levels_of(plain, 0, 30)] == [10, 20]
+    ranged = described("{csv: power.csv, column: row_2, most: 99}").feed(
+        SCRATCH[0], default=5.0, least=0.0, most=9.0
+    )
+    assert (ranged.steady.least, ranged.steady.most) == (0.0, 99.0)
 
 
 def test_addresses_and_functions_are_described(server: Answers, functions: Any) -> None:

@@ -230,15 +230,47 @@ def test_past_the_deadline_all_pace_is_needed() -> None:
 
 
 def test_a_node_that_comes_too_late_is_worth_nothing() -> None:
-    """Nobody needs a node that would be warm only when the rest is done."""
-    one = job()
+    """The work begins at 480 s and ends at 4080 s, with its last checkpoint at 3480 s. A node takes
+    480 s to start: gained at 3000 s it works for the last 600 s, gained a microsecond later it
+    could begin only when all is done. It is worth nothing then, none is missing, and it is
+    redundant."""
+    for at_us, is_worth in ((3_000 * S, True), (3_000 * S + 1, False)):
+        one = job()
+        one.gain(FAST, 0)
+        one.advance(at_us)
+        assert one.worth_of_gaining("fastest") == ((0.1, 1.0) if is_worth else (0.0, 0.0))
+        late = job(deadline_us=1)
+        late.gain(FAST, 0)
+        late.advance(at_us)
+        assert late.missing("fastest") == int(is_worth)
+        one.gain(FASTEST, at_us)
+        assert one.is_redundant(FASTEST) != is_worth
+
+
+def test_the_end_is_as_good_as_a_checkpoint() -> None:
+    """Of 3650 s of work 3400 s are done: the next checkpoint is in 200 s. Of the last 50 s 10 s are
+    done: the end is in 40 s, and the checkpoint after it never comes."""
+    one = job(3_650 / 3_600)
     one.gain(FAST, 0)
-    one.advance(480 * S + 3_600 * S - 480 * S - 1)
-    assert one.worth_of_gaining("fastest").full == 1.0
-    one.advance(480 * S + 3_600 * S - 480 * S)
-    assert one.worth_of_gaining("fastest") == (0.0, 0.0)
-    one.gain(FASTEST, one.now_us)
-    assert one.is_redundant(FASTEST)
+    one.advance(480 * S + 3_400 * S)
+    assert one.till_checkpoint_s(FAST) == 200.0
+    one.advance(480 * S + 3_610 * S)
+    assert one.till_checkpoint_s(FAST) == 40.0
+
+
+def test_faster_nodes_are_missing_in_the_place_of_slower_ones() -> None:
+    """On a node that is too slow one that is fast enough is missing, and none as slow; where all
+    places are taken by the fastest, none is."""
+    one = job(2.0, deadline_us=3 * HOUR // 2)
+    one.gain(FAST, 0)
+    one.advance(600 * S)
+    assert one.utility_gap() > 0
+    assert one.missing("fastest") == 1
+    assert one.missing("fast") == one.missing("slow") == 0
+    two = job(deadline_us=1, nodes_max=2)
+    for node in (FASTEST, SLOW):
+        two.gain(node, 0)
+    assert [two.missing(kind) for kind in ("fastest", "fast", "slow")] == [1, 1, 0]
 
 
 def test_what_is_missing() -> None:
@@ -255,7 +287,7 @@ def test_what_is_missing() -> None:
     late = job(deadline_us=1, nodes_max=4)
     assert late.missing("slow") == 4
     single = job(deadline_us=1)
-    single.gain(SLOW, 0)
+    single.gain(FASTEST, 0)
     assert single.missing("fastest") == 0
 
 
@@ -349,8 +381,6 @@ def test_a_tool_of_the_table_is_work() -> None:
         (lambda: BatchJob(Work(1, SPEEDS), deadline_us=1, serial_fraction=2), "between 0 and 1"),
         (lambda: BatchJob(Work(1, SPEEDS), deadline_us=1, cold_start_s=-1), "0 or more"),
         (lambda: BatchJob(Work(1, SPEEDS), deadline_us=1, cold_start_s={"fast": 1}), "slow"),
-        (lambda: job().gain("other/g0", 0), "cannot be used"),
-        (lambda: job().advance(-1), "goes back"),
         (lambda: job().measure({"done": 1.5}, 0), "between 0 and 1"),
         (lambda: job().move_to(FAST, 0), "gain it first"),
         (lambda: job().work_left_us("other"), "cannot be used"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable
 from itertools import pairwise, product
-from math import exp, factorial, isclose
+from math import exp, factorial, inf, isclose, nan
 from random import Random
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.workloads.application import Application, Worth
+from laissez.workloads.application import Application, BadApplication, Worth
 from laissez.workloads.inference import (
     PRESETS,
     Hardware,
@@ -31,7 +31,7 @@ from laissez.workloads.inference import (
     trace_of_requests,
 )
 from laissez.workloads.inference.capacity import NodeRates, Pool, node_rates
-from laissez.workloads.inference.delivery import quality
+from laissez.workloads.inference.delivery import Quality, quality
 from laissez.workloads.inference.forecast import Forecast, Kalman
 from laissez.workloads.inference.profile import DecodeCurve
 from laissez.workloads.inference.queueing import blocked_share, late_share, waits_share
@@ -98,6 +98,13 @@ def test_memory_limits_the_batch() -> None:
     """504,000 tokens fit beside the weights: 123 sequences of 4096, however long they may take."""
     h100 = profile("Llama-3.1-8B", "h100_sxm")
     assert h100.decode_curve(4_096).largest_batch(1_000) == 504_000 / 4_096
+
+
+def test_short_contexts_are_those_at_the_edge_of_the_table() -> None:
+    """Below the first context a step takes no less time, and no batch is beyond the last one."""
+    h100 = profile("Llama-3.1-8B", "h100_sxm")
+    assert h100.itl_ms(64, 10) == h100.itl_ms(64, h100.contexts[0])
+    assert h100.decode_curve(10).largest_batch(1_000) == h100.batches[-1]
 
 
 @given(
@@ -229,6 +236,35 @@ def test_every_request_is_accounted_for(rate_per_s: float, rates: list[float]) -
     assert min(tally.within, tally.late, tally.dropped, tally.waiting) >= 0
     assert 0 <= tally.attainment <= 1
     assert tally.elapsed_us == 10 * S * (1 + len(rates))
+
+
+def test_patience_by_hand() -> None:
+    """Of 2550 who wait, 300 can be served within the 30 s that they have left, and do not leave;
+    it does not matter how time is cut. A pool that serves nobody keeps nobody."""
+    for cuts in ([400], [10] * 40, [1, 29, 370]):
+        tally = Tally()
+        tally.add(Quality(0.15, 20.0, 1, 1, 1), 100.0, 60 * S, 30.0)
+        assert (tally.within, tally.late, tally.waiting) == (900, 300, 30 * 85)
+        for span_s in cuts:
+            tally.add(Quality(1.0, 15.0, 1, 1, 1), 5.0, span_s * S, 30.0)
+        assert (tally.late, tally.waiting) == (300 + 300, 0)
+        assert tally.dropped == 6_000 - 900 - 600
+    tally.add(Quality(0.0, 0.0, 1, 1, 1), 1.0, 60 * S, 30.0)
+    assert tally.waiting == 30
+
+
+def test_a_backlog_is_served_when_it_is_quiet() -> None:
+    """After the end of its trace the nodes are still there, and those who wait are not dropped."""
+    trace = Trace(((0, 40.0, 1_024.0, 200.0),), end_us=100 * S)
+    made = InferenceService(spec(), trace)
+    made.gain("h100/g0", 0)
+    made.advance(100 * S)
+    waiting, late = made.tally.waiting, made.tally.late
+    assert waiting > 0 and made.is_done
+    made.advance(101 * S)
+    served_per_s = h100_pool().capacity_per_s((1,))
+    assert isclose(made.tally.late - late, served_per_s, rel_tol=0.01)
+    assert made.tally.waiting > 0
 
 
 def h100_pool() -> Pool:
@@ -608,6 +644,14 @@ def test_a_cold_node_goes_first_and_is_not_relied_on() -> None:
     assert [made.is_redundant(node) for node in made.nodes] == [False, True]
 
 
+def test_the_coldest_goes_first() -> None:
+    """Of two cold nodes of which one is enough, the one that is warm later goes, though faster."""
+    made = service({}, 1.0)
+    made.gain("a100/sooner", 60 * S)
+    made.gain("h100/later", 100 * S)
+    assert [made.is_redundant(node) for node in made.nodes] == [False, True]
+
+
 def test_a_node_of_no_use_is_redundant_even_in_need() -> None:
     """An L40S can't decode in 20 ms; with too few others to decode, the second one does nothing."""
     made = InferenceService(spec(Load(100.0, 1_237.0, 221.0), PRESETS["profiler-overview"]))
@@ -669,7 +713,9 @@ def test_it_does_not_matter_how_time_is_cut(
         in_pieces = successor
     in_pieces.advance(160 * S)
     assert isclose(in_pieces.tally.requests, at_once.tally.requests, rel_tol=1e-9, abs_tol=1e-9)
-    assert isclose(in_pieces.tally.within, at_once.tally.within, rel_tol=1e-9, abs_tol=1e-9)
+    for fate in ("within", "late", "dropped", "waiting"):
+        cut, whole = getattr(in_pieces.tally, fate), getattr(at_once.tally, fate)
+        assert isclose(cut, whole, rel_tol=1e-9, abs_tol=1e-6), fate
     assert isclose(
         in_pieces.forecast.requests_per_s,
         at_once.forecast.requests_per_s,
@@ -693,6 +739,97 @@ def test_a_measured_service_follows_its_readings() -> None:
     assert made.missing("h100") == 0
 
 
+def test_a_reading_counts_by_its_time() -> None:
+    """A reading after half an interval moves the forecast by less, as the filter says."""
+    made = InferenceService(spec(Load(0.0, 1_000.0, 200.0), interval_s=10))
+    filtered = Kalman()
+    for number, rate in enumerate((3.0, 9.0, 4.0, 8.0, 20.0, 5.0)):
+        made.measure({"requests_per_s": rate}, number * 5 * S)
+        filtered.observe(rate, 1.0 if number == 0 else 0.5)
+    assert made.forecast.requests_per_s == filtered.next()
+
+
+def test_a_reading_need_not_tell_everything() -> None:
+    """Lengths without a rate change the lengths alone, and the next rate is still that of all the
+    time since the last one; lengths of no request say nothing, nor does what is not known."""
+    made, told_once = (InferenceService(spec(Load(2.0, 1_000.0, 200.0))) for _ in range(2))
+    made.measure({"prompt_tokens": 3_000.0}, 0)
+    made.advance(15 * S)
+    assert made.forecast == Load(2.0, 3_000.0, 200.0)
+    assert made.tally.requests == 0
+    for each in (made, told_once):
+        each.measure({"requests_per_s": 10.0, "prompt_tokens": 0.0, "output_tokens": 0.0}, 15 * S)
+    assert made.forecast.requests_per_s == 10
+    before = made.forecast
+    made.measure({"rps": 1.0}, 20 * S)
+    assert made.forecast == before
+    made.measure({"output_tokens": 900.0}, 30 * S)
+    made.advance(40 * S)
+    assert isclose(made.tally.requests, 10.0 * 25)
+    for number, rate in enumerate((30.0, 5.0, 40.0, 2.0, 9.0, 60.0)):
+        for each in (made, told_once):
+            each.measure({"requests_per_s": rate}, (60 + 20 * number) * S)
+        made.measure({"output_tokens": 900.0}, (70 + 20 * number) * S)
+        assert made.forecast.requests_per_s == told_once.forecast.requests_per_s
+    assert made.forecast.output_tokens > 200 == told_once.forecast.output_tokens
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        {"requests_per_s": inf},
+        {"requests_per_s": nan},
+        {"requests_per_s": -1.0},
+        {"requests_per_s": 1.0, "prompt_tokens": -1.0},
+        {"output_tokens": inf},
+    ],
+)
+def test_a_reading_that_can_not_be_is_refused_and_leaves_no_trace(
+    readings: dict[str, float],
+) -> None:
+    """It is a BadApplication, and no time has passed either."""
+    made = service({"h100": 1}, 5.0)
+    before = made.state()
+    with pytest.raises(BadApplication):
+        made.measure(readings, 90 * S)
+    assert made.state() == before
+
+
+def test_what_is_told_late_happens_now() -> None:
+    """A node gained in the past is cold from now on, and one of another kind is none of its own."""
+    made = service({}, 5.0)
+    made.gain("h100/late", 10 * S)
+    assert made.cold_start_s("h100/late") == 60
+    made.gain("tpu/0", 60 * S)
+    made.measure({"requests_per_s": 4.0}, 30 * S)
+    made.lose("h100/late", 0)
+    assert made.nodes == ()
+    made.advance(100 * S)
+    assert made.tally.elapsed_us == 40 * S
+    late, punctual = (service({}, 5.0) for _ in range(2))
+    for number, rate in enumerate((3.0, 9.0, 4.0, 8.0, 20.0, 5.0)):
+        at_us = (100 + 10 * number) * S
+        for each, told_us in ((late, at_us - 7 * number * S), (punctual, at_us)):
+            each.advance(at_us)
+            each.measure({"requests_per_s": rate}, told_us)
+    assert late.forecast == punctual.forecast
+
+
+def test_a_state_of_something_else_is_refused() -> None:
+    """Whatever is no state of such a service is a BadApplication, and it stays as it was."""
+    other = InferenceService(
+        InferenceSpec(model="Llama-3.1-8B", kinds={"b200": KINDS["h100"]}, objective=ROOMY)
+    )
+    other.gain("b200/0", 0)
+    made = service({"h100": 1}, 5.0)
+    before = made.state()
+    foreign = before.replace(b"{", b'{"loaves":3,', 1)
+    for state in (b"", b"{}", b"[]", b"\xff", b'{"nodes":["h100/a"]}', foreign, other.state()):
+        with pytest.raises(BadApplication):
+            made.resume(state)
+        assert made.state() == before
+
+
 def test_a_lull_is_waited_out() -> None:
     """For two minutes after a peak the service stays prepared for it, and no longer; a smaller one
     before it is forgotten."""
@@ -713,19 +850,21 @@ def test_mistakes_are_named() -> None:
     """What a user can get wrong is refused with a sentence about it."""
     trace = Trace(((0, 1.0, 10.0, 10.0),))
     mistakes: dict[str, Callable[[], object]] = {
-        "requests_per_s": lambda: InferenceService(spec()).measure({"rps": 1.0}, 0),
         "not both": lambda: InferenceService(spec(), trace).measure({"requests_per_s": 1.0}, 0),
-        "in no tree": lambda: InferenceService(spec()).gain("tpu/0", 0),
         "utilisation is 2": lambda: spec(utilisation=2),
         "margin is 0.5": lambda: spec(margin=0.5),
         "interval_s is 0": lambda: spec(interval_s=0),
-        "can't be below 0": lambda: spec(cold_start_s=-1),
+        "cold_start_s is -1; it can't be below 0": lambda: spec(cold_start_s=-1),
+        "keep_s is inf": lambda: spec(keep_s=inf),
+        "patience_s is nan": lambda: spec(patience_s=nan),
         "at least one kind": lambda: InferenceSpec(model="m", kinds={}, objective=ROOMY),
         "above 0": lambda: Objective(0, 10),
         "at least one step": lambda: Trace(()),
         "one after the other": lambda: Trace(((5, 1, 1, 1), (5, 1, 1, 1))),
         "at least 1 prompt token": lambda: Load(1, 0, 1),
-        "it can't be below": lambda: Load(-1, 1, 1),
+        "requests_per_s is -1": lambda: Load(-1, 1, 1),
+        "requests_per_s is inf": lambda: Load(inf, 1, 1),
+        "and 1 output token": lambda: Load(1, 1, nan),
     }
     for sentence, mistake in mistakes.items():
         with pytest.raises(InferenceProblem, match=sentence):

@@ -156,16 +156,34 @@ def test_it_is_done_when_its_samples_are() -> None:
     assert job.worth_of_gaining(HOST) == job.worth_of_losing(NODES[0]) == Worth(0.0, 0.0)
 
 
-def test_it_does_not_stop_for_a_gain_that_comes_too_late() -> None:
-    """With 200 s of work left at a checkpoint, 120 s of configuration for twice the speed don't
-    pay: the node that came is redundant and the job goes on."""
-    job = job_with(1, spec(int(500 * speed(NODES[0]))))
-    job.gain(NODES[1], at(400))
-    assert job.is_redundant(NODES[1]) is False
-    job.advance(at(421))
-    assert job.samples_done == pytest.approx(301 * speed(NODES[0]))
-    job.advance(at(600))
-    assert job.is_redundant(NODES[1])
+def test_a_gain_that_comes_too_late_is_worth_nothing() -> None:
+    """120 s of configuration for twice the speed pay with more than 240 s of work left at the next
+    checkpoint, which is at 420 s after 300 s of work. With less a node is worth nothing, none is
+    missing, and one that comes is redundant; the job goes on."""
+    for left_s, pays in ((245, True), (235, False)):
+        job = job_with(1, spec(int((300 + left_s) * speed(NODES[0])), nodes_max=2))
+        job.advance(at(400))
+        assert (job.worth_of_gaining(HOST).full > 0.0) == pays
+        assert (job.missing("h100") > 0) == pays
+        job.gain(NODES[1], at(400))
+        assert job.is_redundant(NODES[1]) != pays
+        assert (job.worth_of_losing(NODES[1]).full > 0.0) == pays
+        assert job.pace == pytest.approx(2.0 if pays else 1.0, rel=0.02)
+        job.advance(at(425))
+        assert job.samples_done == pytest.approx((300 if pays else 305) * speed(NODES[0]))
+        assert len(job.assignment) == (2 if pays else 1)
+
+
+def test_a_configuration_starts_over_only_if_that_ends_earlier() -> None:
+    """At 24 s of 120 s another node costs 24 s more. It is taken in at once if the job needs more
+    than 48 s alone, for half of that is saved; if not, it is worth nothing."""
+    for left_s, pays in ((50, True), (46, False)):
+        job = job_with(1, spec(int(left_s * speed(NODES[0])), nodes_max=2))
+        job.advance(at(24))
+        assert (job.worth_of_gaining(HOST).full > 0.0) == pays
+        job.gain(NODES[1], at(24))
+        assert job.cold_start_s(NODES[0]) == (120.0 if pays else 96.0)
+        assert job.is_redundant(NODES[1]) != pays
 
 
 def test_a_node_twice_and_a_node_unknown_change_nothing() -> None:
@@ -187,6 +205,71 @@ def test_what_is_measured_counts() -> None:
     assert job.samples_done == pytest.approx(1_000.0 + 10 * speed(NODES[0]))
     job.measure({"samples": float(MANY)}, at(220))
     assert job.is_done
+
+
+def test_a_measured_job_is_done_when_it_says_so() -> None:
+    """Reckoned to be done long ago, a job whose last report said otherwise holds on to its node; a
+    report that it is done ends it."""
+    work = spec(int(1_000 * speed(NODES[0])))
+    job = job_with(1, work)
+    done = []
+    job.measure({"samples": 0.9 * work.samples}, at(800))
+    job.advance(at(5_000))
+    done.append(job.is_done)
+    assert not job.is_redundant(NODES[0])
+    assert job.samples_done == work.samples - 1
+    assert job.needed_pace > 0.0
+    job.measure({"samples": work.samples + 5}, at(5_000))
+    assert [*done, job.is_done] == [False, True]
+    assert job.samples_done == work.samples
+
+
+def test_a_job_that_was_not_done_after_all_goes_on() -> None:
+    """Done by reckoning at 1,120 s, and then measured at 90%: it configures itself at once."""
+    work = spec(int(1_000 * speed(NODES[0])))
+    job = job_with(1, work)
+    job.advance(at(1_200))
+    done = [job.is_done]
+    job.measure({"samples": 0.9 * work.samples}, at(1_200))
+    assert [*done, job.is_done] == [True, False]
+    assert not job.is_redundant(NODES[0])
+    assert job.cold_start_s(NODES[0]) == 120.0
+    job.advance(at(1_330))
+    assert job.samples_done == pytest.approx(0.9 * work.samples + 10 * speed(NODES[0]))
+
+
+def test_a_report_of_little_work_leaves_nothing_to_fall_back_to() -> None:
+    """100 s into its work a job reports 10 samples: so many are done, and after a loss none."""
+    job = job_with(2)
+    job.measure({"samples": 10.0}, at(220))
+    assert job.samples_done == pytest.approx(10.0)
+    job.lose(NODES[1], at(220))
+    assert job.samples_done == 0.0
+
+
+@pytest.mark.parametrize("samples", [-1.0, float("nan"), float("inf")])
+def test_a_report_that_cannot_be_is_refused(samples: float) -> None:
+    """The job says so, and is as it was."""
+    job = job_with(1)
+    before = job.state()
+    with pytest.raises(TrainingError, match="cannot be done"):
+        job.measure({"samples": samples}, at(500))
+    assert job.state() == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [spec(5), spec(setup=Setup("GPT-Neo-2.7")), spec(setup=Setup(gpus=(("a100", "A100-80"),)))],
+)
+def test_the_state_of_another_job_is_refused(other: TrainingSpec) -> None:
+    """Other work, another model, other nodes: the job says so, and is as it was."""
+    job = TrainingJob(other)
+    before = job.state()
+    with pytest.raises(TrainingError, match="another job"):
+        job.resume(job_with(2).state())
+    with pytest.raises(TrainingError, match="not the state"):
+        job.resume(b"{}")
+    assert job.state() == before
 
 
 events = st.lists(
@@ -352,13 +435,139 @@ def test_a_node_that_is_of_use_only_with_another_has_its_part() -> None:
     assert job.worth_of_losing("a/z/r/n/h/g1", ["a/z/r/n/h/g0"]).full == pytest.approx(1.0)
 
 
-def test_a_node_does_not_wait_for_others_for_ever() -> None:
-    """Of no use alone, it is redundant after two minutes."""
-    setup = Setup(model="GPT-Neo-2.7", gpus=(("a", "A100-40"),))
-    job = TrainingJob(spec(setup=setup))
-    job.gain("a/z/r/n/h/g0", 0)
+PAIR = Setup(model="GPT-Neo-2.7", gpus=(("a", "A100-40"),))
+
+
+def test_patience_ends_and_doubt_grows_by_hand() -> None:
+    """A node that is of no use alone waits for 120 s. Then its kind is in doubt for 120 s, so that
+    none is worth buying; the next time for 240 s, then for 480 s."""
+    job = TrainingJob(spec(setup=PAIR))
+    worth_s, held_s = [], []
+    for now_s in range(0, 1_500, 10):
+        job.advance(at(now_s))
+        if job.nodes and job.is_redundant(job.nodes[0]):
+            job.lose(job.nodes[0], at(now_s))
+            held_s.append(now_s)
+        if job.worth_of_gaining("a/z/r/n").full > 0.0:
+            assert len(job.nodes) <= 1
+            if not job.nodes:
+                job.gain(f"a/z/r/n/h/g{now_s}", at(now_s))
+                worth_s.append(now_s)
+    assert worth_s == [0, 240, 600, 1_200]
+    assert held_s == [120, 360, 720, 1_320]
+
+
+def test_each_that_comes_renews_patience() -> None:
+    """Three that are of no use alone, and too far from each other to work together, come 100 s
+    apart: all of them wait, and can go 120 s after the last."""
+    job = TrainingJob(spec(setup=PAIR))
+    nodes = [f"a/z/r{index}/n/h/g" for index in range(3)]
+    for index, node in enumerate(nodes):
+        job.gain(node, at(100 * index))
+    job.advance(at(319))
+    assert not any(job.is_redundant(node) for node in nodes)
+    job.advance(at(320))
+    assert all(job.is_redundant(node) for node in nodes)
+
+
+def test_a_kind_that_comes_to_work_is_trusted_again() -> None:
+    """After a doubt of 240 s a pair comes together. The next doubt is as short as the first."""
+    job = TrainingJob(spec(setup=PAIR, nodes_max=4))
+    for now_s in (0, 240):
+        job.gain("a/z/r/n/h/g0", at(now_s))
+        job.lose("a/z/r/n/h/g0", at(now_s + 120))
+    assert job.worth_of_gaining("a/z/r/n").full == 0.0
+    for index in (0, 1):
+        job.gain(f"a/z/r/n/h/g{index}", at(400))
+    assert job.pace == pytest.approx(2.0)
+    job.gain("a/z/r9/n9/h/g2", at(500))
+    job.advance(at(620))
+    assert job.is_redundant("a/z/r9/n9/h/g2")
+    job.lose("a/z/r9/n9/h/g2", at(620))
+    job.advance(at(739))
+    assert job.worth_of_gaining("a/z/r9/n9").full == 0.0
+    job.advance(at(740))
+    assert job.worth_of_gaining("a/z/r9/n9").full > 0.0
+
+
+def test_a_working_pair_is_kept_also_if_its_kind_is_in_doubt() -> None:
+    """Priced one after the other, each of the two has its half."""
+    job = TrainingJob(spec(setup=PAIR, nodes_max=4))
+    pair = ["a/z/r/n/h/g0", "a/z/r/n/h/g1"]
+    for node in pair:
+        job.gain(node, 0)
+    job.gain("a/z/r9/n9/h/g2", 0)
     job.advance(at(121))
+    assert job.is_redundant("a/z/r9/n9/h/g2")
+    job.lose("a/z/r9/n9/h/g2", at(121))
+    assert [job.worth_of_losing(pair[0]).full, job.worth_of_losing(pair[1], pair[:1]).full] == [
+        pytest.approx(1.0),
+        pytest.approx(1.0),
+    ]
+
+
+def test_a_node_that_waits_is_worth_what_it_was_worth_to_buy() -> None:
+    """Held or not, before and after, it is the same number."""
+    job = job_with(8, spec(nodes_max=16))
+    job.advance(at(200))
+    other = "a100/z/r0/n0/h0/g0"
+    worth = job.worth_of_gaining(other)
+    assert worth.full > 0.0
+    job.gain(other, at(200))
+    assert other not in job.assignment
+    assert job.worth_of_losing(other) == worth
+
+
+def test_a_group_may_take_all_the_room_there_is() -> None:
+    """Beside four H100 in a rack four more elsewhere are of use, and fewer are not. With room for
+    four each of them is worth something until all are there; with room for three none is."""
+    for nodes_max, is_worth in ((8, True), (7, False)):
+        job = TrainingJob(spec(setup=Setup(global_batch=32), nodes_max=nodes_max))
+        for node in (*NODES[:3], "h100/z/r0/n1/h0/g0"):
+            job.gain(node, 0)
+        for index in range(nodes_max - 4):
+            assert (job.worth_of_gaining("h100/z/r1/n0").full > 0.0) == is_worth
+            job.gain(f"h100/z/r1/n0/h0/g{index}", 0)
+        assert (len(job.assignment) == nodes_max) == is_worth
+
+
+def test_a_node_that_lost_its_partner_waits_for_another() -> None:
+    """Of a pair that worked one is lost at 500 s: the other waits for two minutes from then on."""
+    job = TrainingJob(spec(setup=PAIR))
+    for index in (0, 1):
+        job.gain(f"a/z/r/n/h/g{index}", 0)
+    job.lose("a/z/r/n/h/g1", at(500))
+    job.advance(at(619))
+    assert not job.is_redundant("a/z/r/n/h/g0")
+    job.advance(at(620))
     assert job.is_redundant("a/z/r/n/h/g0")
+
+
+def test_what_came_last_goes_first_where_room_is_short() -> None:
+    """Beside four H100 in a rack four more elsewhere are of use, and fewer are not; there is room
+    for four. The first of them waits. Another node takes its room, but that one can go, and
+    without it the first still waits."""
+    job = TrainingJob(spec(setup=Setup(global_batch=32), nodes_max=8))
+    first, another = "h100/z/r1/n0/h0/g0", "a100/z/r0/n0/h0/g0"
+    for node in (*NODES[:3], "h100/z/r0/n1/h0/g0", first, another):
+        job.gain(node, 0)
+    assert job.worth_of_losing(first) == Worth(0.0, 0.0)
+    assert job.worth_of_losing(first, [another]).full > 0.0
+    assert [job.is_redundant(node) for node in (first, another)] == [False, True]
+
+
+def test_what_works_together_is_lost_together() -> None:
+    """Beside four H100 a pair of A100 works only as a pair: each of the two has half of what both
+    bring, because the one that is nearest to it goes next."""
+    setup = Setup("GPT-Neo-2.7", (("h", "H100"), ("a", "A100-40")))
+    job = TrainingJob(spec(setup=setup, nodes_max=6))
+    pair = ["a/z/r/n/h/g0", "a/z/r/n/h/g1"]
+    for node in (pair[0], *(f"h/z/r/n/h/g{index}" for index in range(4)), pair[1]):
+        job.gain(node, 0)
+    both = job.pace - plan(setup, [Group("h/z/r/n/h", 4)]).pace
+    assert both > 0.0
+    assert job.worth_of_losing(pair[0]).full == pytest.approx(both / 2)
+    assert job.worth_of_losing(pair[1], pair[:1]).full == pytest.approx(both / 2)
 
 
 def test_losses_add_up_to_the_whole() -> None:
@@ -388,15 +597,47 @@ def test_missing_nodes_are_those_till_the_needed_pace() -> None:
     assert job_with(8, work).missing("h100") == 0
 
 
+def test_nodes_are_missing_near_those_that_are_there() -> None:
+    """With a small batch a pace of 3 takes fewer in one rack than in two: asked for are as many as
+    do it in the rack of the last node."""
+    small = Setup(global_batch=32)
+    reference = plan(small, [Group(NODES[0])]).samples_per_s
+    job = job_with(1, spec(int(3 * 3_600 * reference), setup=small, deadline_s=3_600))
+
+    def enough(*places: str) -> int:
+        paces = (
+            plan(small, [Group(NODES[0]), *(Group(place) for place in places[:count])]).pace
+            for count in range(len(places) + 1)
+        )
+        return next(count for count, pace in enumerate(paces) if pace >= 3.0 * (1 - 1e-6))
+
+    near = enough(*(f"h100/z/r0/+/+0/{index}" for index in range(8)))
+    far = enough(*(f"h100/z/r1/+/+0/{index}" for index in range(8)))
+    assert job.missing("h100") == near < far
+
+
+def test_the_needed_pace_ends_at_what_the_best_kind_can() -> None:
+    """A second before the deadline the top pace is needed, that of the fastest kind, whichever is
+    named first; so nodes of that kind count in full as long as there is room."""
+    for gpus in ((("a100", "A100-80"), ("h100", "H100")), (("h100", "H100"), ("a100", "A100-80"))):
+        setup = Setup(gpus=gpus)
+        job = TrainingJob(spec(setup=setup, deadline_s=1, nodes_max=8))
+        for node in NODES[:7]:
+            job.gain(node, 0)
+        top = plan(setup, [Group(HOST, 8)]).pace
+        assert job.needed_pace == pytest.approx(top, rel=0.01)
+        assert job.utility_gap() > 0.0
+        assert job.missing("h100") == 1
+        worth = job.worth_of_gaining(HOST)
+        assert worth.now == pytest.approx(worth.full)
+
+
 def test_nodes_that_the_best_plan_leaves_out_are_redundant() -> None:
     """Beside 8 neighbours a small batch gains nothing from a node far away: it has no role, and
-    once it has waited for others in vain it can go; one of another tree can go at once."""
+    once it has waited for others in vain it can go."""
     job = job_with(8, spec(setup=Setup(global_batch=32)))
     job.gain(FAR, 0)
-    job.gain("tpu/z/r/n/h/g0", 0)
-    assert job.is_redundant("tpu/z/r/n/h/g0")
-    assert not job.is_redundant(FAR)
-    job.advance(at(121))
+    job.advance(at(120))
     assert job.is_redundant(FAR)
     assert set(job.assignment) <= set(NODES)
     assert not any(job.is_redundant(node) for node in job.assignment)
@@ -409,9 +650,10 @@ def test_every_role_is_given_once() -> None:
     assert len(set(roles)) == len(roles) == 8
 
 
+@pytest.mark.parametrize("value", [0, float("nan"), float("inf")])
 @pytest.mark.parametrize("field", ["samples", "nodes_max", "checkpoint_every_s", "reconfigure_s"])
-def test_a_job_of_nothing_is_refused(field: str) -> None:
-    """What must be above zero is refused by its name."""
-    wrong: dict[str, Any] = {"samples": 1, field: 0}
+def test_a_job_of_nothing_is_refused(field: str, value: float) -> None:
+    """What must be above zero, and finite, is refused by its name."""
+    wrong: dict[str, Any] = {"samples": 1, field: value}
     with pytest.raises(TrainingError, match=field):
         TrainingSpec(**wrong)

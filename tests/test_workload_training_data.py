@@ -12,12 +12,12 @@ from laissez.workloads.training.gpus import A100_40, A100_80, H100, Distance, Gp
 from laissez.workloads.training.iteration import (
     COPIES_OF_PARAMETERS,
     RUNTIME_BYTES,
-    Team,
-    iteration_s,
     layers,
     shape_of,
 )
+from laissez.workloads.training.options import Option, candidate_of
 from laissez.workloads.training.profiles import MODELS, TIMES, LayerBytes, ModelBytes, Row
+from laissez.workloads.training.search import Choice, time_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 MICRO_BATCH_MAX = 32
@@ -135,11 +135,13 @@ def test_iterations_are_as_long_as_measured() -> None:
         times = profile(row["model"], "GH-96", int(row["tensor_parallel"]), int(row["micro_batch"]))
         shape = shape_of(row["model"], GH200, times, Distance.RACK, split)
         assert shape is not None
-        team = Team(shape, int(row["data_parallel"]))
-        ours_s = iteration_s([team], int(row["global_batch"]), Distance.RACK)
+        replicas = int(row["data_parallel"])
+        link = GH200.rack_bytes_per_s if replicas > 1 else None
+        option = Option("gh200", candidate_of(shape, link), replicas)
+        ours_s = time_of([Choice(option, replicas)], int(row["global_batch"]))
         error = ours_s / float(row["measured_iteration_s"]) - 1
         print(
-            f"{row['model']:12} {split!s:14} x{team.replicas} micro-batch {shape.micro_batch}"
+            f"{row['model']:12} {split!s:14} x{replicas} micro-batch {shape.micro_batch}"
             f" batch {row['global_batch']:>4}: {ours_s:7.3f} s, measured"
             f" {float(row['measured_iteration_s']):7.3f} s, {error:+.1%}"
         )

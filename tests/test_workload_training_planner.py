@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -21,11 +22,12 @@ from laissez.workloads.training import (
     plan,
     planner_of,
 )
-from laissez.workloads.training.candidates import candidates
 from laissez.workloads.training.gpus import A100_40, H100
-from laissez.workloads.training.iteration import Shape, Team, iteration_s, shape_of, shapes
+from laissez.workloads.training.iteration import RUNTIME_BYTES, Shape, shape_of, shapes
+from laissez.workloads.training.options import Option, candidate_of, candidates
 from laissez.workloads.training.placement import DEFAULT_LEVELS, spot_of
 from laissez.workloads.training.profiles import MODELS, LayerBytes, Model, ModelBytes, Row
+from laissez.workloads.training.search import Choice, time_of
 from laissez.workloads.training.splitting import best_split
 
 # One iteration, by hand --------------------------------------------------------------------------
@@ -53,26 +55,34 @@ def toy_shape(model: str, span: Distance = Distance.RACK) -> Shape:
     return shape
 
 
+def together_s(replicas: list[Shape], batch: int, span: Distance) -> float:
+    """As the planner reckons it for these replicas."""
+    alone = len(replicas) == 1
+    link = None if alone else min(shape.gpu.link_bytes_per_s(span) for shape in replicas)
+    choices = [Choice(Option("toy", candidate_of(shape, link), 1), 1) for shape in replicas]
+    return time_of(choices, batch)
+
+
 def test_one_pipeline_of_two_stages_by_hand(toy: str) -> None:
     """Of 8 samples in 4 micro-batches over two stages, the second takes 7 ms and 2 ms to send back
     2 MB over 1 GB/s: 5 turns of 9 ms, and 0.5 ms to update."""
     shape = toy_shape(toy)
     assert shape.turn_s == pytest.approx(0.009)
-    assert iteration_s([Team(shape, 1)], 8, Distance.FAR) == pytest.approx(0.0455)
+    assert together_s([shape], 8, Distance.FAR) == pytest.approx(0.0455)
 
 
 def test_a_nearer_stage_sends_faster_by_hand(toy: str) -> None:
     """Within a domain the same 2 MB go over 2 GB/s, so a turn takes 8 ms."""
     shape = toy_shape(toy, Distance.DOMAIN)
-    assert iteration_s([Team(shape, 1)], 8, Distance.FAR) == pytest.approx(5 * 0.008 + 0.0005)
+    assert together_s([shape], 8, Distance.FAR) == pytest.approx(5 * 0.008 + 0.0005)
 
 
 def test_two_replicas_exchange_gradients_by_hand(toy: str) -> None:
     """Each has 2 micro-batches, 3 turns of 9 ms; 4 MB of gradients go twice over the link between
     the replicas, 8 ms in a rack and 16 ms far apart; 0.5 ms to update."""
-    team = Team(toy_shape(toy), 2)
-    assert iteration_s([team], 8, Distance.RACK) == pytest.approx(0.027 + 0.008 + 0.0005)
-    assert iteration_s([team], 8, Distance.FAR) == pytest.approx(0.027 + 0.016 + 0.0005)
+    both = [toy_shape(toy)] * 2
+    assert together_s(both, 8, Distance.RACK) == pytest.approx(0.027 + 0.008 + 0.0005)
+    assert together_s(both, 8, Distance.FAR) == pytest.approx(0.027 + 0.016 + 0.0005)
 
 
 def test_a_faster_replica_has_a_greater_share_by_hand(toy: str) -> None:
@@ -82,19 +92,36 @@ def test_a_faster_replica_has_a_greater_share_by_hand(toy: str) -> None:
     fast = slow._replace(turn_s=0.0045)
     # 2 (t - 25.5 ms) / 9 ms + 2 (t - 21 ms) / 4.5 ms = 8 samples
     expected = (8 + 2 / 0.009 * 0.0255 + 2 / 0.0045 * 0.021) / (2 / 0.009 + 2 / 0.0045)
-    teams = [Team(slow, 1), Team(fast, 1)]
-    assert iteration_s(teams, 8, Distance.FAR) == pytest.approx(expected)
+    assert together_s([slow, fast], 8, Distance.FAR) == pytest.approx(expected)
 
 
 def test_every_replica_runs_at_least_one_micro_batch(toy: str) -> None:
     """With 2 samples for 4 replicas none is done before its first micro-batch is: two turns."""
-    team = Team(toy_shape(toy), 4)
-    assert iteration_s([team], 2, Distance.RACK) == pytest.approx(0.018 + 0.008 + 0.0005)
+    four = [toy_shape(toy)] * 4
+    assert together_s(four, 2, Distance.RACK) == pytest.approx(0.018 + 0.008 + 0.0005)
 
 
 def test_what_does_not_fit_in_memory_is_no_shape() -> None:
     """GPT-Neo-2.7 alone on an A100 with 40 GB does not fit; with two of them it does."""
     assert min(shape.gpus for shape in shapes("GPT-Neo-2.7", A100_40)) == 2
+
+
+def test_earlier_stages_keep_more_micro_batches_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each layer keeps 1 GB of a sample, and a micro-batch has two. Of two stages the first has two
+    under way, 4 GB, and the second one: what is large must not come first."""
+    kept = 1_000_000_000
+
+    def fits_in(first: int, last: int, room: int) -> bool:
+        sizes = ModelBytes(
+            LayerBytes(0, 0, first * kept), LayerBytes(0, 0, 0), LayerBytes(0, 0, last * kept)
+        )
+        monkeypatch.setitem(MODELS, "toy", Model("toy", 0, 8, {1: sizes}))
+        gpu = SLOW_LINKS._replace(memory_bytes=RUNTIME_BYTES + room * kept)
+        return shape_of("toy", gpu, TOY_ROW, Distance.RACK, (1, 1)) is not None
+
+    assert [fits_in(1, 1, room) for room in (3, 4)] == [False, True]
+    assert [fits_in(1, 2, room) for room in (3, 4)] == [False, True]
+    assert [fits_in(2, 1, room) for room in (7, 8)] == [False, True]
 
 
 # Distances ---------------------------------------------------------------------------------------
@@ -205,6 +232,25 @@ def fits(shape: Shape, gpus: tuple[str, ...]) -> bool:
     return all(count % shape.stages == 0 for count in groups.values())
 
 
+class Team(NamedTuple):
+    """Replicas of one shape."""
+
+    shape: Shape
+    replicas: int
+
+
+def iteration_s(teams: list[Team], batch: int, span: Distance) -> float:
+    """All replicas begin together and end together; none runs less than one micro-batch."""
+    alone = sum(team.replicas for team in teams) == 1
+    link = None if alone else min(team.shape.gpu.link_bytes_per_s(span) for team in teams)
+    least_s = max(team.shape.overhead_s(link) + team.shape.turn_s for team in teams)
+    speeds = [team.replicas * team.shape.samples_per_s for team in teams]
+    behind = sum(
+        speed * team.shape.overhead_s(link) for speed, team in zip(speeds, teams, strict=True)
+    )
+    return max(least_s, (batch + behind) / sum(speeds))
+
+
 def teams_of(setup: Setup, kind: str, groups: list[Group]) -> list[tuple[Team, float, Distance]]:
     """All teams of one kind, each with its least cost for a span."""
     best: dict[tuple[Team, Distance], float] = {}
@@ -304,6 +350,16 @@ def test_no_other_configuration_is_better(
         assert worth == pytest.approx(found.score)
 
 
+@pytest.mark.parametrize(("gpu", "batch", "count"), [("A100-40", 3, 3), ("A100-80", 4, 2)])
+def test_no_other_configuration_is_better_for_a_tiny_batch(
+    gpu: str, batch: int, count: int
+) -> None:
+    """Where a replica has one micro-batch, how long that takes at least decides."""
+    setup = Setup("OPT-350", (("a", gpu), ("h", "H100")), global_batch=batch)
+    groups = [Group(f"a/z/r/n/h/g{index}") for index in range(count)]
+    assert plan(setup, groups).score == pytest.approx(by_force(setup, groups, None, None))
+
+
 @settings(max_examples=60)
 @given(SETUPS, places("h", 12), places("a", 12), st.integers(0, 23))
 def test_more_nodes_never_hurt(
@@ -361,6 +417,17 @@ def test_no_more_is_used_than_helps() -> None:
     assert len(found.uses) < 32
 
 
+def test_where_one_micro_batch_is_all_no_replica_is_idle() -> None:
+    """A batch of 6 keeps 6 replicas busy. With 7 GPUs in a rack a seventh would make nothing
+    faster, and is left out."""
+    setup = Setup("OPT-350", (("a", "A100-80"),), global_batch=6)
+    domains = (0, 0, 0, 1, 1, 1, 2)
+    seven = [Group(f"a/z/r/n{domain}/h/g{index}") for index, domain in enumerate(domains)]
+    found = plan(setup, seven)
+    assert len(found.replicas) == len(found.uses) == 6
+    assert found.iteration_s == plan(setup, seven[:6]).iteration_s
+
+
 def test_of_equals_the_first_offered_is_used() -> None:
     """Where one GPU is worth its cost and no second, it is the first of the cheapest."""
     groups = [Group(f"h100/z/r0/n0/h{index}", 1, cost) for index, cost in enumerate((2, 1, 1, 1))]
@@ -390,7 +457,7 @@ def test_pipelines_take_what_does_not_fit_on_one() -> None:
 
 def test_candidates_leave_out_what_others_do_better() -> None:
     """Of all shapes only a part is searched."""
-    left = candidates("OPT-350", H100, H100.rack_bytes_per_s)
+    left = candidates("OPT-350", H100, H100.rack_bytes_per_s, 256)
     assert 0 < len(left) < len(shapes("OPT-350", H100)) / 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -10,15 +11,13 @@ import click
 from laissez.cli import clock
 from laissez.cli.amounts import show_duration
 from laissez.cli.output import dry_run_option, json_option, say, say_json, say_table
-from laissez.cli.running import FILE, for_option, run_until_stopped
+from laissez.cli.running import FILE, for_option, mistakes_shown, read_file, run_until_stopped
 from laissez.client import AsyncClient
-from laissez.documents import BadDocument
 from laissez.model.message import Message
-from laissez.runners.adapter_file import KINDS, AdapterFile, read_adapter
-from laissez.runners.adapter_specs import Built
+from laissez.runners.adapter_file import KINDS, read_adapter
 from laissez.runners.entries import Log
 from laissez.runners.live import run_adapter
-from laissez.runners.memory import BadMemory, Kept, Memory, read_memory
+from laissez.runners.memory import BadMemory, Kept, Memory, alone_with, read_memory
 
 
 class AdapterKind(Message, frozen=True):
@@ -75,42 +74,40 @@ def run(
 
     Everything that it does, wins or loses is a line of its log, with the reason. Ctrl-C, SIGTERM
     and --for stop it: it takes back its orders, and keeps what it holds unless --release is given.
-    Started again it goes on where it was.
+    Started again it goes on where it was; a second one at the same time is refused.
 
     With --dry-run it takes one step, says what it would do, and sends nothing.
     """
-    described = _read(file)
+    described = read_file(file, read_adapter)
     path = memory_path or file.with_name(f"{file.name}.memory")
-    try:
+
+    async def work(client: AsyncClient, stop: asyncio.Event, log: Log) -> None:
+        status = await client.status()
+        if status.tenant is None:
+            raise click.ClickException(
+                f"an adapter trades for a tenant, and this token is of the role {status.role}; "
+                "log in with a tenant's token"
+            )
         kept = None if fresh else read_memory(path, described.spec.name)
+        remembered = kept or Kept(described.spec.name, status.at)
+        with mistakes_shown(file):
+            built = described.build(remembered.began_us, file.parent)
+        await run_adapter(
+            client,
+            built.adapter,
+            built.app,
+            telemetry=built.telemetry,
+            left_out_when_stale=built.left_out_when_stale,
+            memory=Memory(remembered, path),
+            stop=stop,
+            log=log,
+            release_on_stop=release,
+            dry_run=dry_run,
+        )
 
-        async def work(client: AsyncClient, stop: asyncio.Event, log: Log) -> None:
-            status = await client.status()
-            if status.tenant is None:
-                raise click.ClickException(
-                    f"an adapter trades for a tenant, and this token is of the role {status.role}; "
-                    "log in with a tenant's token"
-                )
-            remembered = kept or Kept(described.spec.name, status.at)
-            built = _built(described, remembered.began_us, file)
-            try:
-                await run_adapter(
-                    client,
-                    built.adapter,
-                    built.app,
-                    telemetry=built.telemetry,
-                    left_out_when_stale=built.left_out_when_stale,
-                    memory=Memory(remembered, path),
-                    stop=stop,
-                    log=log,
-                    release_on_stop=release,
-                    dry_run=dry_run,
-                )
-            finally:
-                if built.telemetry is not None:
-                    await built.telemetry.close()
-
-        run_until_stopped(work, for_us=for_us, as_json=as_json)
+    try:
+        with nullcontext() if dry_run else alone_with(path):
+            run_until_stopped(work, for_us=for_us, as_json=as_json)
     except BadMemory as error:
         raise click.ClickException(str(error)) from None
 
@@ -123,8 +120,9 @@ def check(file: Path, as_json: bool) -> None:
 
     Nothing is sent to the service. What is wrong with the file is shown at its line.
     """
-    described = _read(file)
-    _built(described, clock.now_us(), file)
+    described = read_file(file, read_adapter)
+    with mistakes_shown(file):
+        described.build(clock.now_us(), file.parent)
     spec = described.spec
     message = f"it {spec.describe()}; it may owe {described.most_owed()}"
     if as_json:
@@ -149,19 +147,3 @@ def list_(as_json: bool) -> None:
         say_json([AdapterKind(name, help) for name, help in KINDS.items()])
         return
     say_table("adapter", "what it does", rows=KINDS.items(), nothing="there are none")
-
-
-def _read(file: Path) -> AdapterFile:
-    try:
-        return read_adapter(file.read_text(), file_name=str(file))
-    except UnicodeDecodeError:
-        raise click.ClickException(f"{file} is no text in UTF-8; save it as that") from None
-    except BadDocument as error:
-        raise click.ClickException(f"the file can't be used:\n{error}") from None
-
-
-def _built(described: AdapterFile, began_us: int, file: Path) -> Built:
-    try:
-        return described.build(began_us, file.parent)
-    except BadDocument as error:
-        raise click.ClickException(f"the file can't be used:\n{error}") from None

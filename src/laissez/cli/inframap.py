@@ -9,12 +9,11 @@ import click
 
 from laissez.cli.amounts import show_duration, show_rate
 from laissez.cli.output import dry_run_option, json_option, say, say_json, say_table
-from laissez.cli.running import FILE, for_option, run_until_stopped
+from laissez.cli.running import FILE, for_option, mistakes_shown, read_file, run_until_stopped
 from laissez.client import AsyncClient
-from laissez.documents import BadDocument
 from laissez.model.message import Message
 from laissez.runners.entries import Log
-from laissez.runners.inframap_file import BuiltMap, InfraMapFile, read_inframap
+from laissez.runners.inframap_file import read_inframap
 from laissez.runners.operating import run_inframap
 
 
@@ -55,8 +54,9 @@ def run(file: Path, for_us: int | None, restore: bool, dry_run: bool, as_json: b
 
     With --dry-run it takes one step, says what it would do, and sends nothing.
     """
-    described = _read(file)
-    built = _built(described, file)
+    described = read_file(file, read_inframap)
+    with mistakes_shown(file):
+        built = described.build(file.parent)
 
     async def work(client: AsyncClient, stop: asyncio.Event, log: Log) -> None:
         status = await client.status()
@@ -65,21 +65,18 @@ def run(file: Path, for_us: int | None, restore: bool, dry_run: bool, as_json: b
                 f"floors are set by the operator, and this token is of the role {status.role}; "
                 "log in with an operator's token"
             )
-        try:
-            await run_inframap(
-                client,
-                built.composition,
-                name=described.spec.name,
-                telemetry=built.telemetry,
-                inventory=built.inventory,
-                restore_to=built.at_rest if restore else None,
-                stop=stop,
-                log=log,
-                dry_run=dry_run,
-            )
-        finally:
-            if built.telemetry is not None:
-                await built.telemetry.close()
+        await run_inframap(
+            client,
+            built.composition,
+            name=described.spec.name,
+            telemetry=built.telemetry,
+            inventory=built.inventory,
+            scopes=built.scopes,
+            restore_to=built.at_rest if restore else None,
+            stop=stop,
+            log=log,
+            dry_run=dry_run,
+        )
 
     run_until_stopped(work, for_us=for_us, as_json=as_json)
 
@@ -92,8 +89,9 @@ def check(file: Path, as_json: bool) -> None:
 
     Nothing is sent to the service. What is wrong with the file is shown at its line.
     """
-    described = _read(file)
-    built = _built(described, file)
+    described = read_file(file, read_inframap)
+    with mistakes_shown(file):
+        built = described.build(file.parent)
     spec = described.spec
     maps = tuple(type(each).__name__ for _, each in built.composition.maps)
     bases = spec.base_prices()
@@ -118,19 +116,3 @@ def check(file: Path, as_json: bool) -> None:
         right=("base", "never below"),
         nothing="there are no prices",
     )
-
-
-def _read(file: Path) -> InfraMapFile:
-    try:
-        return read_inframap(file.read_text(), file_name=str(file))
-    except UnicodeDecodeError:
-        raise click.ClickException(f"{file} is no text in UTF-8; save it as that") from None
-    except BadDocument as error:
-        raise click.ClickException(f"the file can't be used:\n{error}") from None
-
-
-def _built(described: InfraMapFile, file: Path) -> BuiltMap:
-    try:
-        return described.build(file.parent)
-    except BadDocument as error:
-        raise click.ClickException(f"the file can't be used:\n{error}") from None

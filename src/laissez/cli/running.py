@@ -1,4 +1,5 @@
-"""Commands that run until they are stopped: how they log, and how they end.
+"""Commands that run what a file describes until they are stopped: how they read it, how they log,
+and how they end.
 
 Ctrl-C, SIGTERM and the end of `--for` are the same wish to stop, and what runs ends tidily; a
 second Ctrl-C ends it as it is. Whoever reads the log and goes away stops it, too.
@@ -10,8 +11,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import click
 
@@ -20,6 +23,7 @@ from laissez.cli.connection import CA_VARIABLE, PATIENCE_S
 from laissez.cli.output import say, say_json
 from laissez.cli.parameters import duration
 from laissez.client import AsyncClient
+from laissez.documents import BadDocument
 from laissez.runners.entries import Entry, Log, sentence
 
 US_PER_S = 1_000_000
@@ -28,7 +32,30 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 for_option = click.option("--for", "for_us", type=duration, help="Stop by itself after so long.")
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Work = Callable[[AsyncClient, asyncio.Event, Log], Awaitable[None]]
+
+
+@contextmanager
+def mistakes_shown(file: Path) -> Iterator[None]:
+    """What is wrong with a file that somebody wrote is shown at its line."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{file} is no text in UTF-8; save it as that") from None
+    except BadDocument as error:
+        raise click.ClickException(f"the file can't be used:\n{error}") from None
+
+
+class Reader(Protocol[T_co]):
+    def __call__(self, text: str, *, file_name: str) -> T_co: ...
+
+
+def read_file(file: Path, reader: Reader[T]) -> T:
+    """What a file says, as a reader understands it."""
+    with mistakes_shown(file):
+        return reader(file.read_text(), file_name=str(file))
 
 
 def run_until_stopped(work: Work, *, for_us: int | None, as_json: bool) -> None:

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 from yaml.error import Mark
 
-from laissez.documents.nodes import Field, is_empty
+from laissez.documents.nodes import is_empty, marks_along
 from laissez.documents.problems import BadDocument, Problems
 from laissez.documents.reading import Reader
 from laissez.documents.source import START, compose
@@ -44,22 +44,8 @@ class Document(Generic[T]):
 
     def _way(self, place: Place) -> Iterator[tuple[Mark, yaml.Node]]:
         """Where to point for each part of the way to a place, as far as it exists."""
-        node = self._root
-        yield node.start_mark, node
-        for step in _steps(place):
-            if isinstance(node, yaml.MappingNode):
-                found = next((pair for pair in node.value if pair[0].value == str(step)), None)
-                if found is None:
-                    return
-                mark, node = Field(*found).mark, found[1]
-            elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-                if step >= len(node.value):
-                    return
-                node = node.value[step]
-                mark = node.start_mark
-            else:
-                return
-            yield mark, node
+        yield self._root.start_mark, self._root
+        yield from marks_along(self._root, _steps(place))
 
 
 def read(

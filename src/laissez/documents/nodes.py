@@ -5,7 +5,7 @@ ranges out. What a field is, where to point for it, and what is said of one that
 not known, is the same in every file.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -52,6 +52,24 @@ def fields_of(node: yaml.MappingNode, problems: Problems) -> dict[str, Field]:
         else:
             fields[key.value] = Field(key, value)
     return fields
+
+
+def marks_along(node: yaml.Node, steps: Iterable[str | int]) -> Iterator[tuple[Mark, yaml.Node]]:
+    """Where to point for each step of a way down from a node, as far as it exists."""
+    for step in steps:
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == str(step)), None)
+            if found is None:
+                return
+            mark, node = Field(*found).mark, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            if step >= len(node.value):
+                return
+            node = node.value[step]
+            mark = node.start_mark
+        else:
+            return
+        yield mark, node
 
 
 def unknown_field(name: str, known: Collection[str], hints: Mapping[str, str]) -> str:

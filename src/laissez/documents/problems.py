@@ -44,11 +44,14 @@ class BadDocument(ValueError):
 
 
 class BadField(ValueError):
-    """For a `__post_init__`: one field of the Struct, and what to do about it."""
+    """For a `__post_init__`: one field of the Struct, and what to do about it.
 
-    def __init__(self, field: str, sentence: str) -> None:
+    For a part of a field, the way there: `("rows", "h100/r1")`, `("windows", 2, "opens")`.
+    """
+
+    def __init__(self, field: str | tuple[str | int, ...], sentence: str) -> None:
         super().__init__(sentence)
-        self.field = field
+        self.place = (field,) if isinstance(field, str) else field
 
 
 class Problems:

@@ -18,7 +18,14 @@ from msgspec import inspect as types
 from yaml.error import Mark
 
 from laissez.documents.declared import as_declared
-from laissez.documents.nodes import Field, fields_of, is_empty, unknown_field, yaml_type
+from laissez.documents.nodes import (
+    Field,
+    fields_of,
+    is_empty,
+    marks_along,
+    unknown_field,
+    yaml_type,
+)
 from laissez.documents.problems import BadField, Problems, shown
 from laissez.documents.quantities import quantity, quantity_of
 
@@ -173,8 +180,10 @@ class Reader:
         try:
             return kind.cls(**values)
         except BadField as error:
-            name = next((name for name in known if known[name].name == error.field), "")
-            self._problems.add(written[name].mark if name in written else mark, str(error))
+            name = next((name for name in known if known[name].name == error.place[0]), "")
+            if name in written:
+                mark = _last_mark(written[name], error.place[1:])
+            self._problems.add(mark, str(error))
         except ValueError as error:
             self._problems.add(mark, str(error))
         return None
@@ -183,6 +192,12 @@ class Reader:
         sentence = _outside(length, kind, _LENGTHS)
         if sentence:
             self._problems.add(mark, sentence)
+
+
+def _last_mark(field: Field, steps: Sequence[str | int]) -> Mark:
+    """Where to point for a part of a field: the last of the way there that is written."""
+    *_, last = (field.mark, *(mark for mark, _ in marks_along(field.value, steps)))
+    return last
 
 
 def _scalar(node: yaml.ScalarNode, kind: types.Type) -> Any:

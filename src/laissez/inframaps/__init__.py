@@ -12,7 +12,7 @@ from laissez.inframaps.base_prices import LIST_PRICE_SHARE, break_even, cost_fro
 from laissez.inframaps.carbon import Carbon
 from laissez.inframaps.compose import BadComposition, Composition
 from laissez.inframaps.maintenance import Maintenance, Window
-from laissez.inframaps.policy import HardLever, InfraMap, Levels
+from laissez.inframaps.policy import HardLever, InfraMap, Levels, Metered
 from laissez.inframaps.power import PowerHeadroom
 from laissez.inframaps.utilisation import Utilisation
 from laissez.inframaps.view import Action, OperatorView
@@ -27,6 +27,7 @@ __all__ = [
     "InfraMap",
     "Levels",
     "Maintenance",
+    "Metered",
     "OperatorView",
     "PowerHeadroom",
     "Utilisation",

@@ -29,3 +29,6 @@ class Carbon(Struct, frozen=True):
             for scope, name in self.scopes.items()
             if name in levels
         }
+
+    def meters(self) -> dict[str, str]:
+        return self.scopes

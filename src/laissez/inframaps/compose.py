@@ -9,6 +9,9 @@ every floor: one that is not needed is taken away. Other trees are left alone. A
 but has no resource, on the market or in the inventory, has no price until it has one; the root has
 its floor in any case.
 
+Where telemetry was not read yet, just after a start, nobody knows the price: the floors that stand
+there are kept. So a restart makes neither a dip nor a spike. Hard levers wait for nothing.
+
 A change of price within the deadband is not worth a command, and the standing floor is kept. But
 the base price and the cost are exact: prices always come home, and no floor below cost is kept.
 
@@ -18,15 +21,16 @@ command, so asking again neither speeds a fall up nor slows it down. If the pric
 meantime, the next step catches the floor.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import isfinite
 
-from laissez.inframaps.floors import changes, fewest_floors, standing_prices
+from laissez.inframaps.floors import changes, fewest_floors, kept_floors, standing_prices
 from laissez.inframaps.forest import forest_of
-from laissez.inframaps.policy import HardLever, InfraMap, Levels
+from laissez.inframaps.policy import HardLever, InfraMap, Levels, Metered
 from laissez.inframaps.pricing import Pricing, Push
 from laissez.inframaps.view import Action, OperatorView
 from laissez.model.instructions import ChangeFloor, OfferResource
+from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
 
 DEADBAND = 0.01
@@ -63,13 +67,17 @@ class Composition:
         self.deadband = deadband
         self.period_us = period_us
 
-    def step(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[Action, ...]:
-        """What to do now, in this order. What is offered comes last, to floors that are right."""
+    def step(
+        self, levels: Levels, view: OperatorView, at_us: int, awaited: Collection[str] = ()
+    ) -> tuple[Action, ...]:
+        """What to do now, in this order. What is offered comes last, to floors that are right.
+        `awaited` are names of telemetry that is not among the levels yet, and soon will be."""
         levels = {name: level for name, level in levels.items() if isfinite(level)}
         commands = self._commands(levels, view, at_us)
         offers = [each for each in commands if isinstance(each.do, OfferResource)]
         others = [each for each in commands if not isinstance(each.do, OfferResource)]
-        return (*others, *self._floor_changes(levels, view, at_us), *offers)
+        floors = self._floor_changes(levels, view, at_us, self._unread(awaited))
+        return (*others, *floors, *offers)
 
     def next_us(self, at_us: int) -> int | None:
         """The next instant at which a step is due, whatever the period says."""
@@ -85,14 +93,26 @@ class Composition:
             for action in each.commands(levels, view, at_us)
         ]
 
-    def _floor_changes(self, levels: Levels, view: OperatorView, at_us: int) -> list[Action]:
+    def _unread(self, awaited: Collection[str]) -> dict[str, list[str]]:
+        """By tree, the scopes whose price depends on what is awaited."""
+        unread: dict[str, list[str]] = {tree: [] for tree in self.base}
+        for _, each in self.maps:
+            for scope, name in each.meters().items() if isinstance(each, Metered) else ():
+                if name in awaited and tree_of(scope) in unread:
+                    unread[tree_of(scope)].append(scope)
+        return unread
+
+    def _floor_changes(
+        self, levels: Levels, view: OperatorView, at_us: int, unread: Mapping[str, list[str]]
+    ) -> list[Action]:
         paths = tuple(each.resource for each in view.resources)
         forest = forest_of(paths, tuple(view.inventory))
         pushes = self._pushes(levels, view, at_us)
         actions: list[Action] = []
         for tree, standing in self._standing(view.floors).items():
             costs = self._costs[tree]
-            pricing = Pricing(tree, self.base[tree], costs, pushes[tree], forest)
+            kept = kept_floors(forest, standing, unread[tree])
+            pricing = Pricing(tree, self.base[tree], costs, pushes[tree], forest, kept)
             prices = pricing.near(standing_prices(forest, pricing.regions, standing), self.deadband)
             for scope, floor in changes(standing, fewest_floors(forest, prices)):
                 why = pricing.why(scope, floor, prices)
@@ -124,10 +144,6 @@ class Composition:
                 if weighted and tree_of(scope) in pushes:
                     pushes[tree_of(scope)].append(Push(name, scope, weighted))
         return pushes
-
-
-def tree_of(scope: str) -> str:
-    return scope.partition("/")[0]
 
 
 def check(base: Mapping[str, int], cost: Mapping[str, int], deadband: float) -> None:

@@ -18,9 +18,10 @@ new one. So no leaf's floor is ever below the lower of the two, and no command c
 spike that the next one mends.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from laissez.inframaps.forest import Forest
+from laissez.model.paths import covers
 
 
 def parent_of(scope: str) -> str:
@@ -85,6 +86,18 @@ def standing_prices(
         else:
             del on_path[region]
     return on_path
+
+
+def kept_floors(
+    forest: Forest, floors: Mapping[str, int], unread: Collection[str]
+) -> dict[str, int]:
+    """The floor that stands at each scope that was not read yet, and wherever below one is set."""
+    scopes = [scope for scope in (*unread, *floors) if scope in forest]
+    return {
+        scope: max((floors[above] for above in floors if covers(above, scope)), default=0)
+        for scope in scopes
+        if any(covers(above, scope) for above in unread)
+    }
 
 
 def changes(old: Mapping[str, int], new: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -6,6 +6,9 @@ it suits, those with the least to lose first. At the opening, whoever stayed is 
 the window is open nothing under its scope is on the market. When it closes, what the inventory has
 there is offered again, except under another open window or a cordon.
 
+Where one window lies within another they do not add up: what is under both is pressed as hard as by
+the harder of the two.
+
 Nothing is remembered: what to do follows from the clock and the view. So for `return_us` after a
 closing, whatever is missing there is offered again, whoever withdrew it; to keep a resource out in
 that time, cordon it or take it from the inventory. Give all windows to one map, because a map
@@ -13,13 +16,15 @@ knows only its own.
 """
 
 from collections.abc import Iterator
+from math import fsum
 
 from msgspec import Struct
 
 from laissez.inframaps.curve import steep
 from laissez.inframaps.policy import Levels
-from laissez.inframaps.view import Action, OperatorView, covers
+from laissez.inframaps.view import Action, OperatorView
 from laissez.model.instructions import OfferResource, WithdrawResource
+from laissez.model.paths import covers
 
 US_PER_HOUR = 3_600_000_000
 
@@ -52,7 +57,7 @@ class Maintenance(Struct, frozen=True):
                 gone = 1.0 - (window.opens_us - at_us) / self.lead_us if self.lead_us else 1.0
                 pressure = self.peak * steep(gone, self.steepness)
                 pressures[window.scope] = max(pressure, pressures.get(window.scope, 0.0))
-        return pressures
+        return _added(pressures)
 
     def commands(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[Action, ...]:
         opened = [each for each in self.windows if each.opens_us <= at_us < each.closes_us]
@@ -66,6 +71,15 @@ class Maintenance(Struct, frozen=True):
     def next_us(self, at_us: int) -> int | None:
         instants = (at for each in self.windows for at in (each.opens_us, each.closes_us))
         return min((at for at in instants if at > at_us), default=None)
+
+
+def _added(pressures: dict[str, float]) -> dict[str, float]:
+    """What each scope adds to the scopes above it, so that together they are the hardest."""
+    added: dict[str, float] = {}
+    for scope in sorted(pressures):  # what encloses a scope comes before it
+        enclosing = fsum(more for above, more in added.items() if covers(above, scope))
+        added[scope] = max(0.0, pressures[scope] - enclosing)
+    return added
 
 
 def _withdrawals(opened: list[Window], view: OperatorView) -> Iterator[Action]:

@@ -6,6 +6,7 @@ for the instant that it is asked about and remembers nothing, so a restart chang
 
 `levels` are telemetry values by name. They come steadied: what is missing or stale was held or let
 drift before it gets here. A name that is not among them was never read, and asks for no adjustment.
+A map that goes by telemetry says which, so that prices can be left as they are until it is read.
 
 Few maps need the hard lever: instructions that leave no choice, such as a withdrawal.
 """
@@ -21,6 +22,14 @@ Levels = Mapping[str, float]
 class InfraMap(Protocol):
     def adjustments(self, levels: Levels, view: OperatorView, at_us: int) -> Mapping[str, float]:
         """By scope, the fraction of the base price that is added there."""
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """What a map has beside its adjustments if telemetry decides them."""
+
+    def meters(self) -> Mapping[str, str]:
+        """By scope, the name of the telemetry that decides its adjustment."""
 
 
 @runtime_checkable

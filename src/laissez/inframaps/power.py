@@ -31,6 +31,9 @@ class PowerHeadroom(Struct, frozen=True):
             row: self.pressure(levels[name]) for row, name in self.rows.items() if name in levels
         }
 
+    def meters(self) -> dict[str, str]:
+        return self.rows
+
     def pressure(self, drawn: float) -> float:
         used, left = drawn - self.comfortable, self.full - drawn
         if used <= 0:

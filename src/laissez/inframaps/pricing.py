@@ -2,6 +2,7 @@
 
 A region is told by the deepest scope on a leaf's path of which something is said: an adjustment, a
 cost. Its price is the base times 1 + all adjustments from the root down to it, at least its cost.
+While telemetry is waited for, the price of what depends on it is the floor that stands, if any.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 from laissez.inframaps.floors import deepest_first, parent_of
 from laissez.inframaps.forest import Forest
-from laissez.inframaps.view import covers
+from laissez.model.paths import covers
 from laissez.model.values import MAX_RATE
 
 MICROS_PER_DOLLAR = 1_000_000
@@ -30,6 +31,8 @@ class Region(NamedTuple):
     cost: int
     pushes: tuple[Push, ...]
     price: int
+    kept: int = 0
+    """The floor that stays as it is; 0 if there is none."""
 
 
 class Pricing:
@@ -44,6 +47,7 @@ class Pricing:
         costs: Mapping[str, int],
         pushes: Iterable[Push],
         forest: Forest,
+        kept: Mapping[str, int],
     ) -> None:
         self._base = base
         said: dict[str, tuple[Push, ...]] = {}
@@ -51,7 +55,7 @@ class Pricing:
             if push.scope in forest or push.scope == tree:
                 _name(push.scope, said)
                 said[push.scope] += (push,)
-        for scope in (tree, *costs):
+        for scope in (tree, *costs, *kept):
             if scope in forest or scope == tree:
                 _name(scope, said)
         self.regions: dict[str, Region] = {}
@@ -59,7 +63,9 @@ class Pricing:
             above = self.regions.get(parent_of(scope), Region(0, (), 0))
             cost = costs.get(scope, above.cost)
             along = above.pushes + said[scope]
-            self.regions[scope] = Region(cost, along, max(cost, _adjusted(base, along)))
+            stays = kept.get(scope, above.kept)
+            price = max(cost, stays or _adjusted(base, along))
+            self.regions[scope] = Region(cost, along, price, stays)
 
     def near(self, standing: Mapping[str, int], deadband: float) -> dict[str, int]:
         """The prices by region; what stands is kept if it is as good as the price."""
@@ -85,6 +91,8 @@ class Pricing:
 
     def _reason(self, scope: str) -> str:
         region = self.regions[scope]
+        if region.kept:
+            return f"{region.price / MICROS_PER_DOLLAR:.2f} as it was, until telemetry is read"
         parts = [f"base {self._base / MICROS_PER_DOLLAR:.2f}"]
         parts += [f"{each.map} {each.adjustment:+.1%} at {each.scope}" for each in region.pushes]
         if region.price == region.cost and _adjusted(self._base, region.pushes) < region.cost:

@@ -24,7 +24,8 @@ A tree without a base price has the one at which its cost breaks even at `break_
 beside scopes are those of telemetry.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -39,16 +40,19 @@ from laissez.inframaps.compose import (
     BadComposition,
     Composition,
     check,
-    tree_of,
 )
 from laissez.inframaps.instants import instant_us
 from laissez.inframaps.maintenance import US_PER_HOUR, Maintenance, Window
 from laissez.inframaps.policy import InfraMap
 from laissez.inframaps.power import PowerHeadroom
 from laissez.inframaps.utilisation import Utilisation
+from laissez.model.paths import tree_of
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
+Place = tuple[str | int, ...]
+
+_SCOPE = re.compile(r"[^/\s*]+(/[^/\s*]+)*")
 
 
 class _MapSpec(Struct, frozen=True, kw_only=True, tag_field="map"):
@@ -66,8 +70,8 @@ class PowerSpec(_MapSpec, frozen=True, kw_only=True, tag="power"):
         if self.comfortable >= self.full:
             raise BadField("comfortable", "comfortable is not below full; lower it, or raise full")
 
-    def scopes_named(self) -> Iterable[str]:
-        return self.rows
+    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+        return ((("rows", scope), scope) for scope in self.rows)
 
     def build(self) -> PowerHeadroom:
         return PowerHeadroom(self.rows, self.comfortable, self.full, self.steepness, self.peak)
@@ -97,8 +101,10 @@ class MaintenanceSpec(_MapSpec, frozen=True, kw_only=True, tag="maintenance"):
     peak: NotNegative = 9.0
     steepness: NotNegative = 5.0
 
-    def scopes_named(self) -> Iterable[str]:
-        return [window.scope for window in self.windows]
+    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+        return (
+            (("windows", number, "scope"), each.scope) for number, each in enumerate(self.windows)
+        )
 
     def build(self) -> Maintenance:
         windows = tuple(window.build() for window in self.windows)
@@ -111,8 +117,8 @@ class CarbonSpec(_MapSpec, frozen=True, kw_only=True, tag="carbon"):
     scopes: dict[str, str]
     reference: Positive
 
-    def scopes_named(self) -> Iterable[str]:
-        return self.scopes
+    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+        return ((("scopes", scope), scope) for scope in self.scopes)
 
     def build(self) -> Carbon:
         return Carbon(self.scopes, self.reference)
@@ -124,8 +130,10 @@ class UtilisationSpec(_MapSpec, frozen=True, kw_only=True, tag="utilisation"):
     peak: NotNegative = 1.0
     steepness: NotNegative = 5.0
 
-    def scopes_named(self) -> Iterable[str]:
-        return (*self.pools, *self.children_of)
+    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+        for field in ("pools", "children_of"):
+            for number, scope in enumerate(getattr(self, field)):
+                yield (field, number), scope
 
     def build(self) -> Utilisation:
         return Utilisation(self.pools, self.children_of, self.peak, self.steepness)
@@ -144,6 +152,7 @@ class InfraMapSpec(Struct, frozen=True, kw_only=True):
             raise BadField("every", "there must be some time between two steps; write 10s")
         if self.break_even_at == 0:
             raise BadField("break_even_at", "nothing breaks even unsold; write a share such as 70%")
+        self._check_scopes()
         bases = self.base_prices()
         if not bases:
             raise BadField("base", "no tree has a base price; write one, such as base: {h100: 2.5}")
@@ -151,11 +160,32 @@ class InfraMapSpec(Struct, frozen=True, kw_only=True):
             check(bases, self.cost, self.deadband)
         except BadComposition as error:
             raise BadField(error.field, str(error)) from None
-        for scope in (scope for each in self.maps for scope in each.scopes_named()):
-            if tree_of(scope) not in bases:
-                raise BadField("maps", f"{scope}: {tree_of(scope)} has no base price; give it one")
-        if sum(isinstance(each, MaintenanceSpec) for each in self.maps) > 1:
-            raise BadField("maps", "there are two maintenance maps; put all windows into one")
+        for place, scope in self.scopes_named():
+            tree = tree_of(scope)
+            if tree not in bases:
+                which = tree if scope == tree else f"{tree}, the tree of {scope},"
+                raise BadField(place, f"{which} has no base price; give it one")
+        maintenance = [at for at, each in enumerate(self.maps) if isinstance(each, MaintenanceSpec)]
+        if len(maintenance) > 1:
+            sentence = "there are two maintenance maps; put all windows into one"
+            raise BadField(("maps", maintenance[1]), sentence)
+
+    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+        """Every scope that is written, and where."""
+        for field in ("base", "cost"):
+            yield from (((field, scope), scope) for scope in getattr(self, field))
+        for number, each in enumerate(self.maps):
+            for place, scope in each.scopes_named():
+                yield ("maps", number, *place), scope
+
+    def _check_scopes(self) -> None:
+        for place, scope in self.scopes_named():
+            if not _SCOPE.fullmatch(scope):
+                raise BadField(
+                    place,
+                    f"{scope!r} is not a scope; write one such as h100/east: it covers all that is "
+                    "below it, without a slash at its end or a *",
+                )
 
     def base_prices(self) -> dict[str, int]:
         """As given, and for other trees where their cost breaks even."""

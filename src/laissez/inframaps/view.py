@@ -31,8 +31,3 @@ class Action(Struct, frozen=True):
 
     do: OperatorInstruction
     why: str
-
-
-def covers(scope: str, path: str) -> bool:
-    """A scope covers itself and whatever is below it."""
-    return path.startswith(scope) and (len(path) == len(scope) or path[len(scope)] == "/")

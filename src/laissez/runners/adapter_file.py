@@ -16,9 +16,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from laissez.client.money import show_rate
-from laissez.documents import Document, read
+from laissez.documents import BadField, Document, read
 from laissez.runners.adapter_specs import Built, Spec
-from laissez.telemetry import BadTelemetry
 
 KINDS: dict[str, str] = {
     "on-demand": "A fixed number of nodes at a high limit, not interrupted while it suffices.",
@@ -47,11 +46,10 @@ class AdapterFile:
         """
         try:
             return self.spec.build(began_us, folder)
-        except BadTelemetry as error:
-            place = next((each for each in _SOURCES if self._document.has(f"$.{each}")), "")
-            raise self._document.wrong(f"$.{place}", str(error)) from None
+        except BadField as error:
+            raise self._document.wrong(error.place, str(error)) from None
         except ValueError as error:
-            raise self._document.wrong(self.spec.blamed, str(error)) from None
+            raise self._document.wrong("$", str(error)) from None
 
     def most_owed(self) -> str:
         """The greatest sum that it may owe, as a sentence."""
@@ -63,9 +61,6 @@ class AdapterFile:
         if per_hour is not None:
             return f"at most {show_rate(per_hour)}, for as long as it runs: there is no budget"
         return "what its work is worth to it, for as long as it runs: there is no budget"
-
-
-_SOURCES = ("load", "progress", "prompt_tokens", "output_tokens")
 
 
 def read_adapter(text: str, *, file_name: str) -> AdapterFile:

@@ -6,9 +6,10 @@ tenant has won or lost something. Time is the exchange's; the clock of this mach
 to look again.
 
 The application learns of a handover at the instant at which it happened, from the stream. What is
-held and not known to it, or known and not held, is put right from the view. Actions are sent one
-after another, in the order that keeps the budget; one that the market refuses is logged, and the
-next step sees why.
+held and not known to it, or known and not held, is put right from the view. What it refuses to
+believe, a load below nothing say, is warned of, and the step goes on with what it knows. Actions
+are sent one after another, in the order that keeps the budget; one that the market refuses is
+logged, and the next step sees why.
 
 While it is stopped or out of reach nobody steps: its orders expire, but what it holds is kept, up
 to the limits that it left.
@@ -17,7 +18,8 @@ to the limits that it left.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import functools
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -44,13 +46,12 @@ from laissez.runners.explaining import Explaining
 from laissez.runners.gauges import Gauges
 from laissez.runners.listening import Listening, News
 from laissez.runners.memory import BadMemory, Kept, Memory
-from laissez.runners.waiting import AGAIN_S, Outage, Stopped, is_passing, pause, unless_stopped
+from laissez.runners.waiting import Outage, is_passing, pause, step_until_stopped
 from laissez.telemetry import Telemetry
-from laissez.workloads.application import Application
+from laissez.workloads.application import US_PER_S, Application, BadApplication
 
 REACTION_S = 0.02
 FAREWELL_S = 5.0
-US_PER_S = 1_000_000
 
 _FATAL = (ServiceCode.UNAUTHENTICATED, ServiceCode.FORBIDDEN)
 
@@ -69,7 +70,8 @@ async def run_adapter(
     dry_run: bool = False,
 ) -> None:
     """Trade until the application is done or `stop` is set; a dry run is one step that sends
-    nothing. A token that is refused ends it with that error, and nothing else does."""
+    nothing. A token that is refused ends it with that error, and nothing else does. The telemetry
+    is closed."""
     run = LiveRun(client, adapter, app, memory, log, dry_run)
     if telemetry is not None:
         run.gauges = Gauges(telemetry, run.warn, left_out_when_stale)
@@ -77,27 +79,12 @@ async def run_adapter(
         if dry_run:
             await run.step()
         else:
-            await _step_until_stopped(run, stop)
+            await step_until_stopped(run, stop)
             await run.end(release=release_on_stop)
     finally:
-        await run.close()
-
-
-async def _step_until_stopped(run: LiveRun, stop: asyncio.Event) -> None:
-    while not stop.is_set():
-        try:
-            is_finished = await unless_stopped(run.step(), stop)
-        except Stopped:
-            return
-        except LaissezError as error:
-            if not is_passing(error):
-                raise
-            run.outage.begins(error)
-            await pause(AGAIN_S, stop)
-            continue
-        if is_finished:
-            return
-        await run.wait(stop)
+        await run.listening.close()
+        if telemetry is not None:
+            await telemetry.close()
 
 
 class LiveRun:
@@ -128,6 +115,7 @@ class LiveRun:
         self._now_us = self._told_us = kept.told_us
         self._has_begun = False
         self._has_warned = False
+        self._refused: set[str] = set()
         state = kept.app_state()
         if state is not None:
             _resume(app, state)
@@ -141,9 +129,8 @@ class LiveRun:
         view, sequence = await self._see()
         self.outage.is_over()
         await self._measure(view.at_us)
-        self.app.advance(view.at_us)
-        self._told_us = view.at_us
-        for action in self.adapter.step(self.app, view, view.at_us):
+        self._advance(view.at_us)
+        for action in self._actions(view):
             await self._do(action)
         self._remember(sequence)
         return (
@@ -157,11 +144,6 @@ class LiveRun:
         await pause(self._terms.period_us / US_PER_S, stop, self.listening.stirred)
         if self.listening.stirred.is_set():
             await pause(REACTION_S, stop)  # what comes together is one step
-
-    async def close(self) -> None:
-        await self.listening.close()
-        if self.gauges is not None:
-            await self.gauges.close()
 
     async def _see(self) -> tuple[MarketView, int]:
         """Look, and take note of all that has happened until now."""
@@ -211,10 +193,9 @@ class LiveRun:
         known = set(self.app.nodes)
         if is_new:
             for holding in held:
-                if not self._is_of_use(holding.resource):
-                    continue
-                self.app.gain(holding.resource, view.at_us)
-                known.add(holding.resource)
+                if self._is_of_use(holding.resource):
+                    self._tell_app(holding.resource, view.at_us, is_gained=True)
+                    known.add(holding.resource)
         why = (
             f"under {', '.join(self._terms.scopes)} it finds {len(held)} held and "
             f"{len(orders)} of its orders; it remembers {len(known)} nodes"
@@ -243,7 +224,8 @@ class LiveRun:
         known = set(self.app.nodes)
         for resource, holding in held.items():
             if resource not in known:
-                self._log(self._explaining.finds_held(resource, view))
+                if _has(resource) not in self._refused:
+                    self._log(self._explaining.finds_held(resource, view))
                 self._tell_app(resource, holding.since, is_gained=True)
         for resource in self.app.nodes:
             if resource not in held:
@@ -251,13 +233,19 @@ class LiveRun:
                 self._tell_app(resource, view.at_us, is_gained=False)
 
     def _tell_app(self, resource: str, at_us: int, *, is_gained: bool) -> None:
-        at_us = min(max(at_us, self._told_us), self._now_us)
-        self._told_us = at_us
-        self.app.advance(at_us)
+        self._advance(at_us)
         if is_gained and self._is_of_use(resource):
-            self.app.gain(resource, at_us)
+            self._tell(_has(resource), lambda: self.app.gain(resource, self._told_us))
         elif not is_gained:
-            self.app.lose(resource, at_us)
+            self._tell(f"that it lost {resource}", lambda: self.app.lose(resource, self._told_us))
+
+    def _advance(self, at_us: int) -> None:
+        self._pass_to(at_us)
+        self._tell("the time", lambda: self.app.advance(self._told_us))
+
+    def _pass_to(self, at_us: int) -> None:
+        """The application's time never goes back, nor ahead of the exchange's."""
+        self._told_us = min(max(at_us, self._told_us), self._now_us)
 
     def _is_of_use(self, resource: str) -> bool:
         """Whether the application is told of it: under the scopes, and of a kind it knows."""
@@ -265,10 +253,37 @@ class LiveRun:
         return is_within and tree_of(resource) in self.app.kinds
 
     async def _measure(self, at_us: int) -> None:
-        if self.gauges is not None:
-            readings = await self.gauges.read(at_us)
-            if readings:
-                self.app.measure(readings, at_us)
+        """Tell the application what was read since it was last told."""
+        if self.gauges is None:
+            return
+        for readings in await self.gauges.news(at_us):
+            self._pass_to(readings.at_us)
+            measure = functools.partial(self.app.measure, readings.values, self._told_us)
+            self._tell(f"what was read of {', '.join(readings.values)}", measure)
+
+    def _actions(self, view: MarketView) -> tuple[Action, ...]:
+        """What the adapter wants to do; nothing if the application refuses to answer it."""
+        actions: list[Action] = []
+        self._tell(
+            "what its adapter asks",
+            lambda: actions.extend(self.adapter.step(self.app, view, view.at_us)),
+        )
+        return tuple(actions)
+
+    def _tell(self, what: str, tell: Callable[[], object]) -> None:
+        """Tell the application something; warn when it begins to refuse it, and when it ends."""
+        try:
+            tell()
+        except BadApplication as error:
+            if what not in self._refused:
+                self._refused.add(what)
+                self.warn(
+                    f"the application refuses {what}, and goes on with what it knows: {error}"
+                )
+        else:
+            if what in self._refused:
+                self._refused.discard(what)
+                self.warn(f"the application takes {what} again")
 
     # What is done -----------------------------------------------------------------------------
 
@@ -338,8 +353,7 @@ class LiveRun:
             for holding in own_holdings(self._terms, view):
                 await self._do(Action(Release(holding.resource), "the adapter ends"))
         view, sequence = await self._see()
-        self.app.advance(view.at_us)
-        self._told_us = view.at_us
+        self._advance(view.at_us)
         self._remember(sequence)
         self._say("ends", _what_remains(own_holdings(self._terms, view)), charge=view.charge)
 
@@ -373,11 +387,15 @@ class LiveRun:
 def _resume(app: Application, state: bytes) -> None:
     try:
         app.resume(state)
-    except (ValueError, KeyError) as error:
+    except ValueError as error:
         raise BadMemory(
             f"what the application remembers does not fit it any more ({error}); begin anew with "
             "--fresh: then budget and deadline count from now again"
         ) from None
+
+
+def _has(resource: str) -> str:
+    return f"that it has {resource}"
 
 
 def _what_remains(held: list[Holding]) -> str:

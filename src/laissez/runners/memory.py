@@ -4,13 +4,16 @@ Orders and holdings are the exchange's to remember, and are read back at every s
 what the application knows (its progress, its load), when it all began, what had been charged by
 then, how far the stream was heard, and why each open order was placed.
 
-The file is replaced whole, never written into: a crash leaves the old one or the new one.
+The file is replaced whole, never written into: a crash leaves the old one or the new one. While an
+adapter runs it has a lock beside the file, so that no two of them trade with one memory.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -63,6 +66,25 @@ class Memory:
                 fresh.unlink()
             raise
         self._written = encoded
+
+
+@contextlib.contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Whoever is in here is the only one who runs with the memory in this file; else BadMemory.
+
+    Where nothing can be written there is no lock; nor will there be a memory, and that is said.
+    """
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            lock = stack.enter_context(path.with_name(f"{path.name}.lock").open("wb"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BadMemory(
+                    f"an adapter with the memory {path} is running already; stop it first, or "
+                    "name another file with --memory"
+                ) from None
+        yield
 
 
 def read_memory(path: Path, name: str) -> Kept | None:

@@ -1,9 +1,9 @@
 """The operator's maps at the live service: read telemetry and market, step, act; again and again.
 
 Like an adapter's runner it begins every step with what the exchange says now, so a restart changes
-nothing. Instructions are sent one after another, in the order in which the step gave them: floors
-are raised before others are lowered. A floor that a guard brings down slowly is asked for again at
-every step, and logged once.
+nothing: what depends on telemetry that was not read yet stays as it is. Instructions are sent one
+after another, in the order in which the step gave them: floors are raised before others are
+lowered. A floor that a guard brings down slowly is asked for again at every step, and logged once.
 
 When it ends, the floors stay as they are: prices that nobody steers are better than prices that
 jump. Who wants the base prices back says so.
@@ -12,7 +12,7 @@ jump. Who wants the base prices back says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -20,13 +20,14 @@ from laissez.client import AsyncClient, LaissezError
 from laissez.client.errors import refusal
 from laissez.inframaps import Action, Composition, OperatorView
 from laissez.model import ChangeFloor, Refused, Rejected, ServiceCode
+from laissez.model.paths import covers
 from laissez.runners.entries import Entry, Log, What, entry_of
 from laissez.runners.gauges import Gauges
-from laissez.runners.waiting import AGAIN_S, Outage, Stopped, is_passing, pause, unless_stopped
-from laissez.telemetry import Telemetry
+from laissez.runners.waiting import Outage, pause, step_until_stopped
+from laissez.telemetry import Level, Telemetry
+from laissez.workloads.application import US_PER_S
 
 FAREWELL_S = 5.0
-US_PER_S = 1_000_000
 
 Inventory = Mapping[str, Mapping[str, str]]
 
@@ -40,6 +41,7 @@ async def run_inframap(
     name: str,
     telemetry: Telemetry | None = None,
     inventory: Inventory | None = None,
+    scopes: Collection[str] = (),
     restore_to: Composition | None = None,
     stop: asyncio.Event,
     log: Log,
@@ -47,36 +49,22 @@ async def run_inframap(
 ) -> None:
     """Steer until `stop` is set; a dry run is one step that sends nothing.
 
-    Without an inventory, what was ever seen on the market counts as that. `restore_to` is what
-    the prices are to be when it ends: a composition without maps gives the base prices.
+    Without an inventory, what was ever seen on the market counts as that. `scopes` are those that
+    should be there: it warns of one without a resource. `restore_to` is what the prices are to be
+    when it ends: a composition without maps gives the base prices. The telemetry is closed.
     """
-    run = OperatingRun(client, composition, name, inventory, log, dry_run)
+    run = OperatingRun(client, composition, name, inventory, scopes, log, dry_run)
     if telemetry is not None:
         run.gauges = Gauges(telemetry, run.warn)
     try:
         if dry_run:
             await run.step()
         else:
-            await _step_until_stopped(run, stop)
+            await step_until_stopped(run, stop)
             await run.end(restore_to)
     finally:
-        if run.gauges is not None:
-            await run.gauges.close()
-
-
-async def _step_until_stopped(run: OperatingRun, stop: asyncio.Event) -> None:
-    while not stop.is_set():
-        try:
-            await unless_stopped(run.step(), stop)
-        except Stopped:
-            return
-        except LaissezError as error:
-            if not is_passing(error):
-                raise
-            run.outage.begins(error)
-            await pause(AGAIN_S, stop)
-            continue
-        await pause(run.pause_s(), stop)
+        if telemetry is not None:
+            await telemetry.close()
 
 
 class OperatingRun:
@@ -88,6 +76,7 @@ class OperatingRun:
         composition: Composition,
         name: str,
         inventory: Inventory | None,
+        scopes: Collection[str],
         log: Log,
         dry_run: bool,
     ) -> None:
@@ -98,29 +87,35 @@ class OperatingRun:
         self._name = name
         self._inventory: dict[str, Mapping[str, str]] = dict(inventory or {})
         self._learns = inventory is None
+        self._scopes = scopes
         self._log = log
         self._dry_run = dry_run
         self._now_us = 0
         self._asked: dict[str, int] = {}
         self._has_begun = False
 
-    async def step(self) -> None:
-        """Look and act once."""
+    async def step(self) -> bool:
+        """Look and act once; there is always something left to do."""
         view = await self._look()
         self.outage.is_over()
         if not self._has_begun:
             self._begin(view)
-        levels = {} if self.gauges is None else await self.gauges.read(view.at_us)
-        for action in self._composition.step(levels, view, view.at_us):
+        levels: dict[str, Level] = {}
+        if self.gauges is not None:
+            levels = await self.gauges.levels(view.at_us)
+        awaited = {name for name, level in levels.items() if level.freshness == "awaited"}
+        known = {name: level.value for name, level in levels.items() if name not in awaited}
+        for action in self._composition.step(known, view, view.at_us, awaited):
             await self._do(action)
+        return False
 
-    def pause_s(self) -> float:
-        """How long until the next step is due."""
+    async def wait(self, stop: asyncio.Event) -> None:
+        """Until the next step is due: after a period, or when a window opens or closes."""
         wait_us = self._composition.period_us
         due_us = self._composition.next_us(self._now_us)
         if due_us is not None:
             wait_us = min(wait_us, due_us - self._now_us)
-        return wait_us / US_PER_S
+        await pause(wait_us / US_PER_S, stop)
 
     async def _look(self) -> OperatorView:
         resources, floors = await asyncio.gather(self._client.resources(), self._client.floors())
@@ -141,6 +136,10 @@ class OperatingRun:
         trees = ", ".join(self._composition.base)
         why = f"it steers {trees}, and finds {len(view.resources)} resources on the market"
         self._say("begins", why)
+        there = [*(each.resource for each in view.resources), *self._inventory]
+        empty = [each for each in self._scopes if not any(covers(each, path) for path in there)]
+        if empty:
+            self.warn(f"there is no resource under {', '.join(empty)}; check the names in the file")
 
     async def _do(self, action: Action) -> None:
         if self._is_news(action):

@@ -1,4 +1,5 @@
-"""Waiting that a stop cuts short, and trouble with the line that is said once and outlived.
+"""Steps until somebody wants it to end: waiting that a stop cuts short, and trouble with the line
+that is said once and outlived.
 
 The client mends its line by itself for a while. When it gives up, a runner waits and begins its
 step again, for as long as it is not stopped: whatever it wanted to do, it looks anew first.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from laissez.client import ConnectionFailed, LaissezError, Refusal
 from laissez.client.link import RETRIED
@@ -80,3 +81,36 @@ class Outage:
         if self._is_on:
             self._is_on = False
             self._tell(False, "")
+
+
+class Stepping(Protocol):
+    """What takes one step after another: an adapter's run, or a map's."""
+
+    outage: Outage
+
+    async def step(self) -> bool:
+        """Look and act once; True if there is nothing left to do."""
+
+    async def wait(self, stop: asyncio.Event) -> None:
+        """Until the next step is due, or `stop` is set."""
+
+
+async def step_until_stopped(run: Stepping, stop: asyncio.Event) -> None:
+    """Step after step, until there is nothing left to do or `stop` is set.
+
+    While the exchange can't be reached it tries again; what trying again will not mend is raised.
+    """
+    while not stop.is_set():
+        try:
+            is_finished = await unless_stopped(run.step(), stop)
+        except Stopped:
+            return
+        except LaissezError as error:
+            if not is_passing(error):
+                raise
+            run.outage.begins(error)
+            await pause(AGAIN_S, stop)
+            continue
+        if is_finished:
+            return
+        await run.wait(stop)

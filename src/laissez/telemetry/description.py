@@ -82,15 +82,23 @@ class SourceDescription(Struct, kw_only=True, frozen=True):
         if self.default is not None and not least <= self.default <= most:
             raise BadField("default", "this is not between 'least' and 'most'; take another")
 
-    def feed(self, folder: Path, *, default: float) -> Feed:
-        """The feed that is described. File names are relative to the folder of the document, and
-        `default` is what is safe where the document does not say. BadTelemetry if it can't be."""
+    def feed(
+        self,
+        folder: Path,
+        *,
+        default: float,
+        least: float | None = None,
+        most: float | None = None,
+    ) -> Feed:
+        """The feed that is described. File names are relative to the folder of the document.
+        `default` is what is safe, and `least` to `most` what is believable, where the document
+        does not say. BadTelemetry if it can't be."""
         steady = Steady(
             stale_after_us=self.stale_after,
             drift_us=self.drift,
             default=default if self.default is None else self.default,
-            least=self.least,
-            most=self.most,
+            least=least if self.least is None else self.least,
+            most=most if self.most is None else self.most,
         )
         return Feed(
             self._source(folder),

@@ -31,11 +31,14 @@ class Feed:
         self._scale = scale
         self._offset = offset
         self._timeout_us = timeout_us
+        self._asked_us: int | None = None
         self._last: Reading | None = None
         self._failure: str | None = None
 
     async def refresh(self, at_us: int) -> None:
         """Ask the source once, and wait no longer than the timeout."""
+        if self._asked_us is None:
+            self._asked_us = at_us
         try:
             async with asyncio.timeout(self._timeout_us / US_PER_S):
                 reading = await self.source.read(at_us)
@@ -50,10 +53,10 @@ class Feed:
             self._failure = f"the source failed: {type(error).__name__}: {error}"
 
     def level(self, at_us: int) -> Level:
-        return self.steady.level(self._last, at_us, self._failure)
+        return self.steady.level(self._last, at_us, self._failure, asked_us=self._asked_us)
 
     def _take(self, reading: Reading, at_us: int) -> None:
-        value = reading.value * self._scale + self._offset
+        value = self.steady.rounded(reading.value * self._scale + self._offset)
         objection = self.steady.objection(value)
         if objection:
             raise Unreadable(f"the value {objection}")
@@ -65,18 +68,29 @@ class Feed:
 
 
 class Telemetry:
-    """Named feeds. A slow or broken one delays and breaks no other."""
+    """Named feeds. A slow or broken one delays and breaks no other: each is read in a task of its
+    own, and again as soon as that is done, whatever the others do."""
 
     def __init__(self, feeds: Mapping[str, Feed]) -> None:
         self._feeds = dict(feeds)
+        self._reading: dict[str, asyncio.Task[None]] = {}
 
-    async def refresh(self, at_us: int) -> None:
-        """Read all sources at once; what has answered counts even before this returns."""
-        await asyncio.gather(*(feed.refresh(at_us) for feed in self._feeds.values()))
+    async def refresh(self, at_us: int, *, wait_s: float | None = None) -> None:
+        """Ask all sources that are not being asked already, and wait for the answers, so long at
+        most. What has answered counts even before this returns; what has not, when it has."""
+        for name, feed in self._feeds.items():
+            under_way = self._reading.get(name)
+            if under_way is None or under_way.done():
+                self._reading[name] = asyncio.create_task(feed.refresh(at_us))
+        if self._reading:
+            await asyncio.wait(self._reading.values(), timeout=wait_s)
 
     def levels(self, at_us: int) -> dict[str, Level]:
         return {name: feed.level(at_us) for name, feed in self._feeds.items()}
 
     async def close(self) -> None:
+        for task in self._reading.values():
+            task.cancel()
+        await asyncio.gather(*self._reading.values(), return_exceptions=True)
         closing = (feed.source.close() for feed in self._feeds.values())
         await asyncio.gather(*closing, return_exceptions=True)

@@ -10,10 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from laissez.workloads.application import Worth
+from laissez.model.paths import tree_of
+from laissez.workloads.application import NO_WORTH, BadApplication, Worth
+
+WANTED = Worth(1.0, 1.0)
 
 
-class _Kept(msgspec.Struct):
+class BadStanding(BadApplication):
+    """Nodes that cannot be wanted, or a memory that is not its own."""
+
+
+class _Kept(msgspec.Struct, forbid_unknown_fields=True):
+    kinds: tuple[str, ...]
     nodes: list[str]
 
 
@@ -21,6 +29,11 @@ class Standing:
     """`wanted` nodes of any of these kinds."""
 
     def __init__(self, kinds: Sequence[str], wanted: int) -> None:
+        if wanted < 0 or not kinds:
+            raise BadStanding(
+                f"{wanted} nodes of {', '.join(kinds) or 'no kind'} cannot be wanted; "
+                "say 0 or more, and at least one kind"
+            )
         self._kinds = tuple(kinds)
         self._wanted = wanted
         self._nodes: dict[str, None] = {}
@@ -31,7 +44,8 @@ class Standing:
         pass
 
     def gain(self, resource: str, at_us: int) -> None:
-        self._nodes[resource] = None
+        if tree_of(resource) in self._kinds:
+            self._nodes[resource] = None
 
     def lose(self, resource: str, at_us: int) -> None:
         self._nodes.pop(resource, None)
@@ -60,17 +74,17 @@ class Standing:
         return float(max(0, self._wanted - len(self._nodes)))
 
     def worth_of_gaining(self, scope: str, coming: Sequence[str] = ()) -> Worth:
-        wants_more = len(self._nodes) + len(coming) < self._wanted
-        is_of_use = wants_more and scope.partition("/")[0] in self._kinds
-        return Worth(1.0, 1.0) if is_of_use else Worth(0.0, 0.0)
+        usable = sum(tree_of(place) in self._kinds for place in (*coming, scope))
+        wants_it = len(self._nodes) + usable <= self._wanted
+        return WANTED if wants_it and tree_of(scope) in self._kinds else NO_WORTH
 
     def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
         left = [node for node in self._nodes if node not in gone]
-        is_missed = resource in left and len(left) <= self._wanted
-        return Worth(1.0, 1.0) if is_missed else Worth(0.0, 0.0)
+        return WANTED if resource in left and len(left) <= self._wanted else NO_WORTH
 
     def is_redundant(self, resource: str) -> bool:
-        return resource in list(self._nodes)[self._wanted :]
+        """What came after it had all that it wants, and what it does not have."""
+        return resource not in list(self._nodes)[: self._wanted]
 
     def cold_start_s(self, place: str) -> float:
         return 0.0
@@ -84,7 +98,13 @@ class Standing:
     # Its memory -------------------------------------------------------------------------------
 
     def state(self) -> bytes:
-        return msgspec.json.encode(_Kept(list(self._nodes)))
+        return msgspec.json.encode(_Kept(self._kinds, list(self._nodes)))
 
     def resume(self, state: bytes) -> None:
-        self._nodes = dict.fromkeys(msgspec.json.decode(state, type=_Kept).nodes)
+        try:
+            past = msgspec.json.decode(state, type=_Kept)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise BadStanding(f"this is not the state of standing nodes: {error}") from error
+        if past.kinds != self._kinds or not {*map(tree_of, past.nodes)} <= {*self._kinds}:
+            raise BadStanding("this is the state of other nodes; resume it with the same kinds")
+        self._nodes = dict.fromkeys(past.nodes)

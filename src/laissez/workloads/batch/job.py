@@ -15,10 +15,10 @@ checkpoint, and the others that worked with it start up anew. A spare that is wa
 **Pace.** 1 is what one node of the reference kind does (laissez.workloads.batch.work). All that
 happens is integer arithmetic, and so exact to the microsecond; worth alone is in floats.
 
-**Worth** is in pace, hours of work per hour, as if all nodes were warm and the fastest of them
-worked, whatever a tenant prefers. `now` counts pace as the deadline asks for it
-(laissez.workloads.pace), `full` all of it. A node that would be warm only when the rest is done is
-worth nothing.
+**Worth** is in pace, hours of work per hour, as if all nodes that have a part in it were warm and
+the fastest of them worked, whatever a tenant prefers. `now` counts pace as the deadline asks for it
+(laissez.workloads.pace), `full` all of it. A node to come is worth nothing if the rest is done at
+the first checkpoint at which it would be warm: it would never work.
 
 A job that reports its progress (`measure({"done": 0.4}, at)`) is believed: it goes on from there
 in this reckoning, and is done when it says so, not before.
@@ -31,7 +31,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from laissez.workloads.application import US_PER_S, Worth
+from laissez.model.paths import tree_of
+from laissez.workloads.application import NO_WORTH, US_PER_S, Worth
 from laissez.workloads.batch.stretch import PPM, Stretch
 from laissez.workloads.batch.table import SERIAL_FRACTION
 from laissez.workloads.batch.work import BadBatch, Work, team_pace_ppm
@@ -40,7 +41,6 @@ from laissez.workloads.pace import FULL_VALUE_UP_TO, needed_pace, useful_pace
 COLD_START_S = 480.0
 """Between 240 and 720 s are usual (LaissezCloud, table 1, after "Can't Be Late")."""
 CHECKPOINT_EVERY_S = 600.0
-NO_WORTH = Worth(0.0, 0.0)
 
 
 class BatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,8 +95,7 @@ class BatchJob:
     # What happens to it -----------------------------------------------------------------------
 
     def advance(self, at_us: int) -> None:
-        if at_us < self._now_us:
-            raise BadBatch(f"time goes back from {self._now_us} to {at_us}; tell events in order")
+        """Time doesn't go back: what is told of an earlier instant happens now."""
         while self.next_change_us is not None and self.next_change_us <= at_us:
             self._now_us = self.next_change_us
             if self._stretch.done(self._now_us) >= self._work:
@@ -105,18 +104,16 @@ class BatchJob:
             else:
                 self._choose_workers()
             self._look_ahead()
-        self._now_us = at_us
+        self._now_us = max(self._now_us, at_us)
 
     def gain(self, resource: str, at_us: int) -> None:
         self.advance(at_us)
-        if resource in self._ready_us:
+        kind = tree_of(resource)
+        if resource in self._ready_us or kind not in self._speeds:
             return
-        kind = _kind_of(resource)
-        if kind not in self._speeds:
-            raise BadBatch(f"{resource} cannot be used; only nodes of {', '.join(self._kinds)} can")
-        self._ready_us[resource] = at_us + self._cold_us[kind]
+        self._ready_us[resource] = self._now_us + self._cold_us[kind]
         self._look_ahead()
-        self.advance(at_us)
+        self.advance(self._now_us)
 
     def lose(self, resource: str, at_us: int) -> None:
         self.advance(at_us)
@@ -128,37 +125,38 @@ class BatchJob:
             others = [worker for worker in self._workers if worker != resource]
             self._stop(self._saved())
             for other in others:
-                self._ready_us[other] = at_us + self._cold_us[_kind_of(other)]
+                self._ready_us[other] = self._now_us + self._cold_us[tree_of(other)]
         self._look_ahead()
-        self.advance(at_us)
+        self.advance(self._now_us)
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
-        self.advance(at_us)
+        """`done`: which part of the work is done."""
         share = readings.get("done")
+        if share is not None and not 0 <= share <= 1:
+            raise BadBatch(f"{share} of a job cannot be done; report a share between 0 and 1")
+        self.advance(at_us)
         if share is None:
             return
-        if not 0 <= share <= 1:
-            raise BadBatch(f"{share} of a job cannot be done; report a share between 0 and 1")
         self._is_measured = True
         if share == 1:
             self._stop(self._work)
-            self._done_us = self._done_us if self._done_us is not None else at_us
+            self._done_us = self._done_us if self._done_us is not None else self._now_us
         else:
             done = min(round(share * self._work), self._work - 1)
-            self._stretch = self._stretch.corrected(at_us, done)
+            self._stretch = self._stretch.corrected(self._now_us, done)
             self._done_us = None
         self._look_ahead()
-        self.advance(at_us)
+        self.advance(self._now_us)
 
     def move_to(self, resource: str | None, at_us: int) -> None:
         """Hand over to this node of its own, faster or not, as soon as that costs no work; None
         takes that back."""
-        self.advance(at_us)
         if resource is not None and resource not in self._ready_us:
             raise BadBatch(f"{resource} is not one of its nodes; gain it first")
+        self.advance(at_us)
         self._preferred = resource
         self._look_ahead()
-        self.advance(at_us)
+        self.advance(self._now_us)
 
     # The hooks --------------------------------------------------------------------------------
 
@@ -175,40 +173,38 @@ class BatchJob:
         return self._done_us is not None
 
     def missing(self, kind: str) -> int:
-        """Enough for the pace that counts in full, one at least, and `nodes_max` at most."""
-        if self.is_done or kind not in self._speeds:
+        """The fewest that lift it to the pace that counts in full, or as near as this kind can,
+        also in the place of slower ones; none where they would come too late."""
+        speed = self._speeds.get(kind)
+        if speed is None or self.is_done or self._is_too_late_for(kind):
             return 0
-        in_use = sum(not self.is_redundant(resource) for resource in self._ready_us)
-        enough = FULL_VALUE_UP_TO * self.needed_pace()
-        room = max(0, self._nodes_max - in_use)
-        for count in range(room):
-            if self._pace((*self._held_speeds, *(self._speeds[kind],) * count)) >= enough:
-                return count
-        return room
+        most = self._pace((*self._used_speeds, *(speed,) * self._nodes_max))
+        enough = min(FULL_VALUE_UP_TO * self.needed_pace(), most)
+        counts = range(self._nodes_max + 1)
+        paces = (self._pace((*self._used_speeds, *(speed,) * count)) for count in counts)
+        return next(count for count, pace in zip(counts, paces, strict=True) if pace >= enough)
 
     def utility_gap(self) -> float:
-        return max(0.0, self.needed_pace() - self._pace(self._held_speeds))
+        return max(0.0, self.needed_pace() - self._pace(self._used_speeds))
 
     def worth_of_gaining(self, scope: str, coming: Sequence[str] = ()) -> Worth:
-        kind = _kind_of(scope)
+        kind = tree_of(scope)
         speed = self._speeds.get(kind)
-        if (
-            speed is None
-            or self.is_done
-            or self._will_be_done_by(self._now_us + self._cold_us[kind])
-        ):
+        if speed is None or self.is_done or self._is_too_late_for(kind):
             return NO_WORTH
-        before = self._held_speeds
+        before = self._used_speeds
         if coming:
-            before += tuple(self._speeds.get(_kind_of(other), 0) for other in coming)
+            before += tuple(self._speeds.get(tree_of(other), 0) for other in coming)
         return self._worth_between(self._pace((*before, speed)), self._pace(before))
 
     def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
         if self.is_done or resource not in self._ready_us or resource in gone:
             return NO_WORTH
-        speeds = [self._speeds[_kind_of(each)] for each in self._ready_us if each not in gone]
+        if self.is_redundant(resource) and all(map(self.is_redundant, gone)):
+            return NO_WORTH  # it will not work; it would if one were gone that does
+        speeds = [self._speeds[tree_of(each)] for each in self._ready_us if each not in gone]
         before = self._pace(speeds)
-        speeds.remove(self._speeds[_kind_of(resource)])
+        speeds.remove(self._speeds[tree_of(resource)])
         return self._worth_between(before, self._pace(speeds))
 
     def is_redundant(self, resource: str) -> bool:
@@ -218,7 +214,7 @@ class BatchJob:
         ready_us = self._ready_us.get(place)
         if ready_us is not None:
             return max(0, ready_us - self._now_us) / US_PER_S
-        return self.cold_start_us(_kind_of(place)) / US_PER_S
+        return self.cold_start_us(tree_of(place)) / US_PER_S
 
     def since_checkpoint_s(self, resource: str) -> float:
         if resource not in self._workers:
@@ -309,9 +305,9 @@ class BatchJob:
     def resume(self, state: bytes) -> None:
         try:
             past = msgspec.json.decode(state, type=BatchState)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadBatch(f"this is not the state of a batch job: {error}") from error
-        if past.work != self._work or not {*map(_kind_of, past.ready_us)} <= self._speeds.keys():
+        if past.work != self._work or not {*map(tree_of, past.ready_us)} <= self._speeds.keys():
             raise BadBatch("this is the state of another job; resume it with the same make")
         self._now_us = past.now_us
         self._stretch = past.stretch
@@ -343,7 +339,7 @@ class BatchJob:
         """At a checkpoint, or while nothing runs: nothing has to be done again."""
         warm = [each for each in self._ranked if self._ready_us[each] <= self._now_us]
         chosen = warm[: self._nodes_max]
-        pace_ppm = self._pace_ppm(tuple(self._speeds[_kind_of(each)] for each in chosen))
+        pace_ppm = self._pace_ppm(tuple(self._speeds[tree_of(each)] for each in chosen))
         self._workers = {each: self._workers.get(each, self._now_us) for each in chosen}
         self._stretch = Stretch(self._now_us, self._done(), pace_ppm, self._stretch.every_us)
 
@@ -355,27 +351,33 @@ class BatchJob:
         """
         self._ranked = sorted(
             self._ready_us,
-            key=lambda each: (each != self._preferred, -self._speeds[_kind_of(each)]),
+            key=lambda each: (each != self._preferred, -self._speeds[tree_of(each)]),
         )
-        self._held_speeds = tuple(self._speeds[_kind_of(each)] for each in self._ranked)
         self._joins_us: dict[str, int] = {}
         if not self.is_done:
             for place, resource in enumerate(self._ranked):
                 if resource in self._workers:
                     continue
-                chance_us = self._chance_us(resource)
+                chance_us = self._chance_us(self._ready_us[resource])
                 better = [self._ready_us[each] <= chance_us for each in self._ranked[:place]]
                 if sum(better) < self._nodes_max and not self._will_be_done_by(chance_us):
                     self._joins_us[resource] = chance_us
+        self._used_speeds = tuple(
+            self._speeds[tree_of(each)] for each in self._ranked if not self.is_redundant(each)
+        )
         changes = list(self._joins_us.values())
         if self.finish_us is not None and not self._is_measured and not self.is_done:
             changes.append(self.finish_us)
         self.next_change_us = min(changes, default=None)
 
-    def _chance_us(self, resource: str) -> int:
-        """The first instant at which a node could begin to work."""
-        ready_us = max(self._ready_us[resource], self._now_us)
+    def _chance_us(self, ready_us: int) -> int:
+        """The first instant at which a node that is warm then could begin to work."""
+        ready_us = max(ready_us, self._now_us)
         return self._stretch.checkpoint_us(ready_us) if self._workers else ready_us
+
+    def _is_too_late_for(self, kind: str) -> bool:
+        """A node gained now would find nothing left to do when it could begin."""
+        return self._will_be_done_by(self._chance_us(self._now_us + self._cold_us[kind]))
 
     # Pace -------------------------------------------------------------------------------------
 
@@ -395,10 +397,6 @@ class BatchJob:
         needed = self.needed_pace()
         now = useful_pace(more, needed) - useful_pace(less, needed)
         return Worth(now, more - less)
-
-
-def _kind_of(place: str) -> str:
-    return place.partition("/")[0]
 
 
 def _cold_start_us(kind: str, cold_start_s: float | Mapping[str, float]) -> int:

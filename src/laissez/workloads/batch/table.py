@@ -28,6 +28,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from laissez.workloads.application import BadApplication
+
 SERIAL_FRACTION = 0.085
 """Amdahl's law with it misses the four measured counts of `fq2bam` by 2.3% at most."""
 
@@ -41,7 +43,7 @@ MEASURED: dict[str, dict[tuple[str, int], float]] = {
 """Minutes by tool, GPU and count."""
 
 
-class UnknownTool(ValueError):
+class UnknownTool(BadApplication):
     """Nothing is known of this tool, or not on this GPU."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from laissez.workloads.application import US_PER_S
+from laissez.workloads.application import US_PER_S, BadApplication
 from laissez.workloads.batch.stretch import PPM
 from laissez.workloads.batch.table import Gpus, hours_on
 
@@ -24,7 +24,7 @@ HOURS_MAX = 2_500
 """So that work, in its fine unit, fits the 64 bits of an integer in a saved state."""
 
 
-class BadBatch(ValueError):
+class BadBatch(BadApplication):
     """A batch job that cannot be, or something that cannot happen to it."""
 
 

@@ -105,11 +105,17 @@ class Tally(msgspec.Struct):
         self.requests += arrivals_per_s * span_s
         self.within += within_per_s * span_s
 
+        # Nobody waits for longer than the patience: what will not be served by then leaves, of
+        # those who wait already before anybody is served, or it would matter how time is cut.
+        waiting_max = patience_s * max(spare_per_s, missed_per_s)
+        self._leave(waiting_max)
         self.waiting += missed_per_s * span_s
         served = min(self.waiting, spare_per_s * span_s)
         self.late += served
         self.waiting -= served
-        # Nobody waits for longer than the patience: what will not be served by then has left.
-        leaving = max(0.0, self.waiting - patience_s * max(spare_per_s, missed_per_s))
+        self._leave(waiting_max)
+
+    def _leave(self, waiting_max: float) -> None:
+        leaving = max(0.0, self.waiting - waiting_max)
         self.dropped += leaving
         self.waiting -= leaving

@@ -1,8 +1,9 @@
 """What a service knows of its load: what is asked now, and what it expects next.
 
 The load is measured, each reading telling the means since the one before; or it is played from a
-trace. Of a trace the forecast is shown the means of every interval that is over. It never sees the
-present interval, let alone a later one.
+trace. A reading need not tell everything: without a rate it is one of the lengths, and a length of
+less than a token is that of no request, and says nothing. Of a trace the forecast is shown the
+means of every interval that is over. It never sees the present interval, let alone a later one.
 
 Load that comes in bursts falls to nothing and comes back sooner than a node that was given up. So
 what a service prepares for is the highest rate that was forecast in the last while, not the last.
@@ -20,6 +21,9 @@ from laissez.workloads.inference.load import Load, Trace
 from laissez.workloads.inference.problem import InferenceProblem
 
 NEVER_US = 1 << 62
+RATE, PROMPT, OUTPUT = "requests_per_s", "prompt_tokens", "output_tokens"
+READ = frozenset((RATE, PROMPT, OUTPUT))
+"""What is understood of a reading."""
 
 
 class Seen(msgspec.Struct):
@@ -28,8 +32,10 @@ class Seen(msgspec.Struct):
     forecast: Forecast
     now: Load | None = None
     """What is asked at present."""
-    read_us: int | None = None
-    """When the last reading came."""
+    rate_us: int | None = None
+    """When a rate was last read."""
+    lengths_us: int | None = None
+    """When anything was."""
     interval_from_us: int = 0
     interval_sums: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Requests, prompt tokens and output tokens since the interval began."""
@@ -74,21 +80,37 @@ class Demand:
         rate_per_s = max(ahead.requests_per_s, self.seen.peaks[0][1] if self.seen.peaks else 0.0)
         return Load(rate_per_s, ahead.prompt_tokens, ahead.output_tokens)
 
-    def measure(self, readings: Mapping[str, float], at_us: int) -> None:
-        seen = self.seen
+    def present(self) -> Load:
+        """What is asked now; when it is quiet, no requests of the lengths to come."""
+        ahead = self.forecast()
+        return self.seen.now or Load(0.0, ahead.prompt_tokens, ahead.output_tokens)
+
+    def told_by(self, readings: Mapping[str, float]) -> Load:
+        """The load that readings tell of, or InferenceProblem; what they leave out is as it was."""
         if self._trace is not None:
             raise InferenceProblem("this service plays a trace: give a trace or measure, not both")
-        if "requests_per_s" not in readings:
-            raise InferenceProblem("a reading of an inference service needs requests_per_s")
-        usual = seen.now or self._expected
-        seen.now = Load(
-            readings["requests_per_s"],
-            readings.get("prompt_tokens", usual.prompt_tokens),
-            readings.get("output_tokens", usual.output_tokens),
+        usual = self.seen.now or self._expected
+        return Load(
+            readings.get(RATE, usual.requests_per_s),
+            _length(readings.get(PROMPT), usual.prompt_tokens),
+            _length(readings.get(OUTPUT), usual.output_tokens),
         )
-        span_us = self._interval_us if seen.read_us is None else at_us - seen.read_us
-        seen.read_us = at_us
-        self._observe(seen.now, span_us, at_us)
+
+    def measure(self, load: Load, at_us: int, *, has_rate: bool) -> None:
+        """A load was read, or only the lengths of its requests."""
+        seen = self.seen
+        if has_rate:
+            self._observe(load, self._since_us(seen.rate_us, at_us), at_us)
+            seen.rate_us = at_us
+        else:
+            span_us = self._since_us(seen.lengths_us, at_us)
+            seen.forecast.observe_lengths(load, span_us / self._interval_us)
+        seen.lengths_us = at_us
+        if has_rate or seen.now is not None:
+            seen.now = load
+
+    def _since_us(self, then_us: int | None, at_us: int) -> int:
+        return self._interval_us if then_us is None else at_us - then_us
 
     # Playing a trace --------------------------------------------------------------------------
 
@@ -150,3 +172,7 @@ class Demand:
             if peak > rate_per_s and then_us + self._keep_us > at_us
         ]
         self.seen.peaks.append((at_us, rate_per_s))
+
+
+def _length(told: float | None, usual: float) -> float:
+    return usual if told is None or 0 <= told < 1 else told

@@ -74,8 +74,11 @@ class Forecast(msgspec.Struct):
     def observe(self, load: Load, intervals: float = 1.0) -> None:
         self.rate.observe(load.requests_per_s, intervals)
         if load.requests_per_s > 0:  # without requests their lengths say nothing
-            self.prompt.observe(load.prompt_tokens, intervals)
-            self.output.observe(load.output_tokens, intervals)
+            self.observe_lengths(load, intervals)
+
+    def observe_lengths(self, load: Load, intervals: float = 1.0) -> None:
+        self.prompt.observe(load.prompt_tokens, intervals)
+        self.output.observe(load.output_tokens, intervals)
 
     def next(self, expected: Load) -> Load:
         """The load of the next interval; of what was never seen, what was expected."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
+from math import inf
 
 import msgspec
 
@@ -23,9 +24,11 @@ class Load(msgspec.Struct, frozen=True):
     output_tokens: float
 
     def __post_init__(self) -> None:
-        if not self.requests_per_s >= 0:
-            raise InferenceProblem(f"requests_per_s is {self.requests_per_s}; it can't be below 0")
-        if not (self.prompt_tokens >= 1 and self.output_tokens >= 1):
+        if not 0 <= self.requests_per_s < inf:
+            raise InferenceProblem(
+                f"requests_per_s is {self.requests_per_s}; it must be a number from 0 on"
+            )
+        if not (1 <= self.prompt_tokens < inf and 1 <= self.output_tokens < inf):
             raise InferenceProblem("a request has at least 1 prompt token and 1 output token")
 
     @property
@@ -62,7 +65,8 @@ def trace_of_requests(
 
     `scale` multiplies the rate. A step in which nothing comes keeps the lengths of the one before.
     The model of a queue expects the requests of a step to come at random, so a step should hold
-    several of them.
+    several of them before they are scaled: chance in small counts is scaled with them, and looks
+    like bursts. Of a few requests per second, take steps of 10 s or more.
     """
     sums = [[0.0, 0.0, 0.0] for _ in range(-(-end_us // step_us))]
     for at_us, prompt_tokens, output_tokens in requests:

@@ -7,6 +7,8 @@ known here.
 
 from __future__ import annotations
 
+from math import inf
+
 import msgspec
 
 from laissez.workloads.inference.problem import InferenceProblem
@@ -19,8 +21,8 @@ class Objective(msgspec.Struct, frozen=True):
     """Inter-token latency."""
 
     def __post_init__(self) -> None:
-        if not (self.ttft_ms > 0 and self.itl_ms > 0):
-            raise InferenceProblem("an objective needs ttft_ms and itl_ms above 0")
+        if not (0 < self.ttft_ms < inf and 0 < self.itl_ms < inf):
+            raise InferenceProblem("an objective needs ttft_ms and itl_ms, each a number above 0")
 
 
 # The targets that the documentation of NVIDIA Dynamo (Apache-2.0, snapshot of 2026-08-22) uses.

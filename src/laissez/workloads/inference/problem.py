@@ -1,7 +1,9 @@
-"""What a user can get wrong when describing an inference service."""
+"""What can be wrong with an inference service: how it is described, or what it is told."""
 
 from __future__ import annotations
 
+from laissez.workloads.application import BadApplication
 
-class InferenceProblem(ValueError):
+
+class InferenceProblem(BadApplication):
     """A sentence that says what is wrong and what to do."""

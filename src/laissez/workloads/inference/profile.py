@@ -48,14 +48,14 @@ class DecodeCurve(msgspec.Struct, frozen=True):
 
     batches: tuple[float, ...]
     steps_ms: tuple[float, ...]
-    batch_max: float
+    fitting: float
 
     def step_ms(self, batch: float) -> float:
         return interpolate(self.batches, self.steps_ms, batch)
 
     def largest_batch(self, itl_ms: float) -> float:
         """The most sequences whose step is within an objective; 0 if a single one is not."""
-        if self.batch_max < 1 or self.steps_ms[0] > itl_ms:
+        if self.fitting < 1 or self.steps_ms[0] > itl_ms:
             return 0.0
         within = float(self.batches[-1])
         for number in range(1, len(self.batches)):
@@ -64,7 +64,7 @@ class DecodeCurve(msgspec.Struct, frozen=True):
                 low_ms, high_ms = self.steps_ms[number - 1 : number + 1]
                 within = start + (end - start) * (itl_ms - low_ms) / (high_ms - low_ms)
                 break
-        return min(within, self.batch_max)
+        return min(within, self.fitting)
 
     def batch_at(self, tokens_per_s: float) -> float:
         """The concurrency that makes so many tokens: the fixed point of batch = rate x step.
@@ -119,8 +119,7 @@ class Profile(msgspec.Struct, frozen=True):
             low + share * (high - low)
             for low, high in zip(self.steps_ms[at], self.steps_ms[at + 1], strict=True)
         )
-        fitting = min(float(self.batches[-1]), self.kv_tokens / context_tokens)
-        return DecodeCurve(self.batches, steps, fitting)
+        return DecodeCurve(self.batches, steps, self.kv_tokens / context_tokens)
 
     def itl_ms(self, batch: float, context_tokens: float) -> float:
         return self.decode_curve(context_tokens).step_ms(batch)

@@ -18,19 +18,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from laissez.workloads.application import US_PER_S, Worth
+from laissez.model.paths import tree_of
+from laissez.workloads.application import NO_WORTH, US_PER_S, Worth
 from laissez.workloads.inference.capacity import ROUNDING, Pool, node_rates
-from laissez.workloads.inference.delivery import NOTHING, Quality, Tally, quality
-from laissez.workloads.inference.demand import NEVER_US, Demand, Seen
+from laissez.workloads.inference.delivery import Quality, Tally, quality
+from laissez.workloads.inference.demand import NEVER_US, RATE, READ, Demand, Seen
 from laissez.workloads.inference.load import Load, Trace
 from laissez.workloads.inference.problem import InferenceProblem
 from laissez.workloads.inference.profile import profile
 from laissez.workloads.inference.spec import InferenceSpec
 
-NO_WORTH = Worth(0.0, 0.0)
 
-
-class Memory(msgspec.Struct):
+class Memory(msgspec.Struct, forbid_unknown_fields=True):
     """All that a service remembers."""
 
     now_us: int | None
@@ -74,7 +73,7 @@ class InferenceService:
     def advance(self, at_us: int) -> None:
         if self._now_us is None:
             self._begin(at_us)
-        now_us = self._now_us or 0
+        now_us = self._present_us
         while now_us < at_us:
             until_us = min(at_us, self._changes_us)
             self._deliver(until_us - now_us)
@@ -83,14 +82,10 @@ class InferenceService:
                 self._turn()
 
     def gain(self, resource: str, at_us: int) -> None:
-        if resource.partition("/")[0] not in self._numbers:
-            raise InferenceProblem(
-                f"{resource} is in no tree that this service can use; "
-                f"it knows {', '.join(self._numbers)}"
-            )
         self.advance(at_us)
-        if resource not in self._warm_from_us:
-            self._warm_from_us[resource] = at_us + round(self.spec.cold_start_s * US_PER_S)
+        if tree_of(resource) in self._numbers and resource not in self._warm_from_us:
+            cold_us = round(self.spec.cold_start_s * US_PER_S)
+            self._warm_from_us[resource] = self._present_us + cold_us
             self._recount()
 
     def lose(self, resource: str, at_us: int) -> None:
@@ -100,10 +95,12 @@ class InferenceService:
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
         """The means since the last reading: `requests_per_s`, and where there were requests
-        `prompt_tokens` and `output_tokens`, which stay as they were if not given."""
+        `prompt_tokens` and `output_tokens`. What is not given stays as it was."""
+        load = self._demand.told_by(readings) if READ & readings.keys() else None
         self.advance(at_us)
-        self._demand.measure(readings, at_us)
-        self._foresee()
+        if load is not None:
+            self._demand.measure(load, self._present_us, has_rate=RATE in readings)
+            self._foresee()
 
     # The hooks --------------------------------------------------------------------------------
 
@@ -135,12 +132,12 @@ class InferenceService:
 
     def worth_of_gaining(self, scope: str, coming: Sequence[str] = ()) -> Worth:
         """All places in a tree are alike: replicas hardly talk to each other."""
-        number = self._numbers.get(scope.partition("/")[0])
+        number = self._numbers.get(tree_of(scope))
         if number is None:
             return NO_WORTH
         counts = list(self._held)
         for other in coming:
-            coming_number = self._numbers.get(other.partition("/")[0])
+            coming_number = self._numbers.get(tree_of(other))
             if coming_number is not None:
                 counts[coming_number] += 1
         before = self._utility(tuple(counts))
@@ -170,7 +167,7 @@ class InferenceService:
         warm_from_us = self._warm_from_us.get(place)
         if warm_from_us is None:
             return self.spec.cold_start_s
-        return max(0, warm_from_us - (self._now_us or 0)) / US_PER_S
+        return max(0, warm_from_us - self._present_us) / US_PER_S
 
     def since_checkpoint_s(self, resource: str) -> float:
         """Nothing: the few requests that are cut off are asked again elsewhere."""
@@ -197,10 +194,8 @@ class InferenceService:
 
     def quality(self) -> Quality:
         """How requests fare at present, with the nodes that are warm."""
-        load = self._demand.seen.now
-        if load is None:
-            return NOTHING
         if self._quality is None:
+            load = self._demand.present()
             if self._present is None:
                 self._present = self._pool(load)
             self._quality = quality(self._present, self._warm, load, self.spec.objective)
@@ -213,7 +208,16 @@ class InferenceService:
         return msgspec.json.encode(memory)
 
     def resume(self, state: bytes) -> None:
-        memory = msgspec.json.decode(state, type=Memory)
+        try:
+            memory = msgspec.json.decode(state, type=Memory)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise InferenceProblem(f"this is no state of an inference service ({error})") from None
+        for node in memory.warm_from_us:
+            if tree_of(node) not in self._numbers:
+                raise InferenceProblem(
+                    f"this state is of a service with {node}; this one knows "
+                    f"{', '.join(self._numbers)} only"
+                )
         self._now_us = memory.now_us
         self._warm_from_us = memory.warm_from_us
         self._tally = memory.tally
@@ -221,6 +225,10 @@ class InferenceService:
         self._foresee()
 
     # How time passes --------------------------------------------------------------------------
+
+    @property
+    def _present_us(self) -> int:
+        return self._now_us or 0
 
     def _begin(self, at_us: int) -> None:
         """Its life begins with its trace, or when it is first told anything."""
@@ -237,7 +245,7 @@ class InferenceService:
     def _turn(self) -> None:
         """Something changes by itself: the load, an interval ends, a node has become warm."""
         before = self._demand.seen.now
-        if self._demand.turn(self._now_us or 0):
+        if self._demand.turn(self._present_us):
             self._foresee()
             return
         if self._demand.seen.now is not before:
@@ -260,10 +268,10 @@ class InferenceService:
 
     def _recount(self) -> None:
         """The nodes have changed, or become warm, or are wanted for something else."""
-        now_us = self._now_us or 0
+        now_us = self._present_us
         held, warm = [0] * len(self._numbers), [0] * len(self._numbers)
         next_warm_us = NEVER_US
-        self._kind_of = {at: self._numbers[at.partition("/")[0]] for at in self._warm_from_us}
+        self._kind_of = {at: self._numbers[tree_of(at)] for at in self._warm_from_us}
         for resource, warm_from_us in self._warm_from_us.items():
             number = self._kind_of[resource]
             held[number] += 1
@@ -281,7 +289,7 @@ class InferenceService:
         return min(self._rate_per_s, self._ahead.capacity_per_s(counts) * self.spec.utilisation)
 
     def _find_redundant(self) -> Iterator[str]:
-        now_us = self._now_us or 0
+        now_us = self._present_us
         kept_per_s = self._needed_per_s * self.spec.margin
         left, warm_left = list(self._held), list(self._warm)
         for resource in self._by_worth():

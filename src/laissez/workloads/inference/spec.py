@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Literal
 
 import msgspec
@@ -27,7 +28,10 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How many times what it needs it keeps before a node is redundant."""
     interval_s: float = 15.0
     """For how long load is averaged before the forecast sees it, and how far that looks ahead."""
-    keep_s: float = 120.0
+    # Chosen on two excerpts of half an hour, the Azure traces of 2023: the lulls of the one with
+    # code last up to 160 s, and with 120 s more than half of its requests are late. To be checked
+    # again on longer traces.
+    keep_s: float = 300.0
     """For how long it stays prepared for the highest rate that was forecast."""
     predictor: Literal["kalman", "constant"] = "kalman"
     patience_s: float = 30.0
@@ -38,9 +42,10 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise InferenceProblem("an inference service needs at least one kind of node")
         if not 0 < self.utilisation <= 1:
             raise InferenceProblem(f"utilisation is {self.utilisation}; it must be in (0, 1]")
-        if not self.margin >= 1:
+        if not 1 <= self.margin < inf:
             raise InferenceProblem(f"margin is {self.margin}; it must be at least 1")
-        if not self.interval_s >= 0.001:
+        if not 0.001 <= self.interval_s < inf:
             raise InferenceProblem(f"interval_s is {self.interval_s}; it must be above 0")
-        if not min(self.cold_start_s, self.keep_s, self.patience_s) >= 0:
-            raise InferenceProblem("cold_start_s, keep_s and patience_s can't be below 0")
+        for name in ("cold_start_s", "keep_s", "patience_s"):
+            if not 0 <= getattr(self, name) < inf:
+                raise InferenceProblem(f"{name} is {getattr(self, name)}; it can't be below 0")

@@ -1,9 +1,9 @@
 """Training: how fast it goes on which GPUs, the best way to use them, and a job that lives by it.
 
 From the bottom: `profiles` and `gpus` are measured figures, `placement` reads distances off paths,
-`splitting` and `iteration` say how long an iteration takes, `stock`, `candidates`, `regions`,
-`search` and `worth` find the best plan, `planner` is their face, `outlook` asks it what would be
-with nodes more or less, and `job` is the application.
+`splitting` and `iteration` say how long an iteration takes, `stock`, `options`, `search` and
+`worth` find the best plan, `planner` is their face, `paces` asks it what would be with nodes more
+or less, `outlook` says what these are worth, and `job` is the application.
 """
 
 from laissez.workloads.training.gpus import GPUS, Distance, Gpu

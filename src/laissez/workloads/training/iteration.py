@@ -21,7 +21,6 @@ Each constant is the same for every model, GPU and measurement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,7 +34,7 @@ COPIES_OF_PARAMETERS = 4
 RUNTIME_BYTES = 5_000_000_000
 RING_PASSES = 2
 STAGES = (1, 2, 4, 8)
-_US = 1e-6
+_SECONDS_PER_US = 1e-6
 
 
 class Layer(NamedTuple):
@@ -75,36 +74,14 @@ class Shape(NamedTuple):
         return (self.stages - 1) * self.turn_s + ring_s + self.update_s
 
 
-class Team(NamedTuple):
-    """Replicas of one shape."""
-
-    shape: Shape
-    replicas: int
-
-
-def iteration_s(teams: Iterable[Team], global_batch: int, span: Distance) -> float:
-    """How long an iteration takes if replicas are as far apart as `span`."""
-    teams = [team for team in teams if team.replicas]
-    alone = sum(team.replicas for team in teams) == 1
-    link = None if alone else min(team.shape.gpu.link_bytes_per_s(span) for team in teams)
-    overheads = [team.shape.overhead_s(link) for team in teams]
-    speeds = [team.replicas * team.shape.samples_per_s for team in teams]
-    held_back = sum(speed * overhead for speed, overhead in zip(speeds, overheads, strict=True))
-    together = (global_batch + held_back) / sum(speeds)
-    one_each = (
-        overhead + team.shape.turn_s for team, overhead in zip(teams, overheads, strict=True)
-    )
-    return max(together, *one_each)
-
-
 def layers(model: str, row: Row) -> list[Layer]:
     """Every layer of the model, first to last, as this row of the profile has it."""
     sizes = MODELS[model].layer_bytes[row.tensor_parallel]
-    block = Layer((row.block_forward + row.block_backward) * _US, sizes.block)
+    block = Layer((row.block_forward + row.block_backward) * _SECONDS_PER_US, sizes.block)
     return [
-        Layer((row.embedding_forward + row.embedding_backward) * _US, sizes.embedding),
+        Layer((row.embedding_forward + row.embedding_backward) * _SECONDS_PER_US, sizes.embedding),
         *[block] * MODELS[model].blocks,
-        Layer((row.head_forward + row.head_backward) * _US, sizes.head),
+        Layer((row.head_forward + row.head_backward) * _SECONDS_PER_US, sizes.head),
     ]
 
 
@@ -162,7 +139,7 @@ def shape_of(
         layers_per_stage=layers_per_stage,
         turn_s=max(fitting),
         gradient_bytes=max(parameters),
-        update_s=max(layers_per_stage) * row.update * _US,
+        update_s=max(layers_per_stage) * row.update * _SECONDS_PER_US,
     )
 
 

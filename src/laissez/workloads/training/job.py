@@ -9,35 +9,40 @@ crew it has to configure itself anew, and meanwhile nothing runs:
   together.
 - A node of the crew that is lost throws the job back to its last checkpoint; it configures itself
   at once for what is left. Other nodes come and go for nothing.
+- A node of no use alone may wait for others of its kind. If none comes for two minutes, the kind
+  is in doubt: for a while it counts only for what a node of it does alone, and what waits is
+  redundant. Every time the doubt lasts twice as long, until one of the kind is taken in.
 
 Work done is what the last checkpoint saved, plus the crew's speed times the time since then, so
-it is the same however finely time passes.
+it is the same however finely time passes. A job that reports its samples is believed: it goes on
+from there in this reckoning, and is done when it says so, not before.
 
 Utility is pace: throughput in units of one node of the first kind alone, that is hours of work per
-hour. The needed pace is the work left over the time left. Past the deadline, or where the job has
-none, everything that it can use is needed. What of a pace counts, `laissez.workloads.pace` says.
+hour. What of a pace counts, `laissez.workloads.pace` says; without a deadline everything that it
+can use is needed. What a node changes in it, `laissez.workloads.training.outlook` says.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from math import ceil
 from typing import NamedTuple
 
 import msgspec
 
-from laissez.workloads.application import US_PER_S, Worth
-from laissez.workloads.pace import useful_pace
-from laissez.workloads.training.outlook import GROUPS, Outlook
-from laissez.workloads.training.placement import spot_of
+from laissez.model.paths import tree_of
+from laissez.workloads.application import NO_WORTH, US_PER_S, Worth
+from laissez.workloads.pace import needed_pace, useful_pace
+from laissez.workloads.training.outlook import Footing, Outlook
+from laissez.workloads.training.paces import Paces
 from laissez.workloads.training.planner import Plan, planner_of
 from laissez.workloads.training.setup import Setup, TrainingError
 from laissez.workloads.training.stock import Group
 
 # A configuration starts over for nodes that come within this part of it.
 SETTLING = 0.25
-# So long a node that is of no use alone may wait for the others of its group.
-PATIENCE_S = 120.0
+# So long nodes that are of no use alone wait for others of their kind; so long the first doubt.
+PATIENCE_US = 120 * US_PER_S
 
 
 class TrainingSpec(msgspec.Struct, frozen=True):
@@ -52,8 +57,10 @@ class TrainingSpec(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("samples", "nodes_max", "checkpoint_every_s", "reconfigure_s"):
-            if getattr(self, name) <= 0:
-                raise TrainingError(f"{name} is {getattr(self, name)}; it must be above 0")
+            if not 0 < getattr(self, name) < math.inf:
+                raise TrainingError(
+                    f"{name} is {getattr(self, name)}; it must be above 0, and finite"
+                )
 
 
 class Role(NamedTuple):
@@ -64,97 +71,97 @@ class Role(NamedTuple):
     rank: int
 
 
-class _Memory(msgspec.Struct):
-    now_us: int = 0
+class _Doubt(msgspec.Struct, frozen=True):
+    """So long, until this instant, a kind is not trusted to come in groups."""
+
+    until_us: int
+    lasts_us: int
+
+
+class _Memory(msgspec.Struct, forbid_unknown_fields=True):
+    # of which job
+    model: str
+    samples: int
+    now_us: int
     # when each node was gained, in that order
-    nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    nodes: dict[str, int] = {}
     # what it is configured for; the nodes in it are the crew
     plan: Plan = Plan()
+    # below 0 if a report says that less was done than since the checkpoint
     saved_samples: float = 0.0
     # since when the crew works on what is not saved yet; in the future while it is configured
     checkpoint_us: int = 0
     configuring_since_us: int = 0
+    doubts: dict[str, _Doubt] = {}
+    is_measured: bool = False
+    is_done: bool = False
 
 
 class TrainingJob:
     def __init__(self, spec: TrainingSpec, at_us: int = 0) -> None:
         self.spec = spec
+        self._kinds = spec.setup.kinds
         self._planner = planner_of(spec.setup)
-        self._memory = _Memory(now_us=at_us)
+        self._memory = _Memory(spec.setup.model, spec.samples, at_us)
         self._every_us = round(spec.checkpoint_every_s * US_PER_S)
         self._configure_us = round(spec.reconfigure_s * US_PER_S)
-        nowhere = Outlook(self._planner, (), spec.nodes_max)
-        self._top_pace = nowhere.with_more(nowhere.near(spec.setup.kinds[0], spec.nodes_max))
+        nowhere = Paces(self._planner, ())
+        self._top_pace = max(
+            nowhere.pace(coming=nowhere.new_places(kind, spec.nodes_max)) for kind in self._kinds
+        )
+        self._crew = _crew(self._memory.plan)
         self._look()
-        self._man(self._memory.plan)
 
     # What happens to it -----------------------------------------------------------------------
 
     def advance(self, at_us: int) -> None:
-        memory = self._memory
-        while self._crew:
-            save_us = memory.checkpoint_us + self._every_us
-            left = (self.spec.samples - memory.saved_samples) / memory.plan.samples_per_s
-            done_us = memory.checkpoint_us + ceil(left * US_PER_S)
-            if min(save_us, done_us) > at_us:
-                break
-            if done_us <= save_us:
-                memory.saved_samples = float(self.spec.samples)
-                memory.now_us = done_us
-                self._man(Plan())
-            else:
-                memory.saved_samples += memory.plan.samples_per_s * self._every_us / US_PER_S
-                memory.now_us = memory.checkpoint_us = save_us
-                if self._is_changing:
-                    self._configure()
-        memory.now_us = max(memory.now_us, at_us)
+        self._live_until(at_us)
+        self._find_footing()
 
     def gain(self, resource: str, at_us: int) -> None:
-        self.advance(at_us)
+        self._live_until(at_us)
         memory = self._memory
-        if resource in memory.nodes:
-            return
-        memory.nodes[resource] = memory.now_us
-        self._look()
-        configured_us = memory.now_us - memory.configuring_since_us
-        if not self._crew:
-            self._configure()
-        elif (
-            memory.now_us < memory.checkpoint_us
-            and configured_us <= SETTLING * self._configure_us
-            and self._is_changing
-        ):
-            since_us = memory.configuring_since_us
-            self._configure()
-            memory.configuring_since_us = since_us
+        if resource not in memory.nodes and tree_of(resource) in self.kinds:
+            memory.nodes[resource] = memory.now_us
+            self._look()
+            if self._is_changing and (self._is_settling or not self._crew):
+                since_us = memory.configuring_since_us if self._crew else memory.now_us
+                self._configure()
+                memory.configuring_since_us = since_us
+        self._go_on()
 
     def lose(self, resource: str, at_us: int) -> None:
-        self.advance(at_us)
-        memory = self._memory
-        if memory.nodes.pop(resource, None) is None:
-            return
-        self._look()
-        if resource in self._crew:
-            self._configure()
+        self._live_until(at_us)
+        if self._memory.nodes.pop(resource, None) is not None:
+            self._look()
+            if resource in self._crew:
+                self._configure()
+        self._go_on()
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
         """`samples`: how many are done."""
-        self.advance(at_us)
-        if "samples" in readings:
-            done = min(max(readings["samples"], 0.0), float(self.spec.samples))
-            if done >= self.spec.samples:
-                self._memory.saved_samples = done
-                self._man(Plan())
+        done = readings.get("samples")
+        if done is not None and not 0 <= done < math.inf:
+            raise TrainingError(f"{done} samples cannot be done; report 0 or more")
+        self._live_until(at_us)
+        if done is not None:
+            memory = self._memory
+            memory.is_measured = True
+            memory.is_done = done >= self.spec.samples
+            if memory.is_done:
+                self._stop()
             else:
                 # What came since the checkpoint stays unsaved; the reading moves what is saved.
-                saved = self._memory.saved_samples + done - self.samples_done
-                self._memory.saved_samples = max(saved, 0.0)
+                memory.saved_samples += done - self._reckoned()
+                if self._best.replicas and not self._crew:
+                    self._configure()
+        self._go_on()
 
     # The hooks --------------------------------------------------------------------------------
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        return self.spec.setup.kinds
+        return self._kinds
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -162,33 +169,22 @@ class TrainingJob:
 
     @property
     def is_done(self) -> bool:
-        return self._memory.saved_samples >= self.spec.samples
+        return self._memory.is_done
 
     @property
     def samples_done(self) -> float:
         """Up to now, saved or not."""
-        memory = self._memory
-        since_us = memory.now_us - memory.checkpoint_us
-        if not self._crew or since_us <= 0:
-            return memory.saved_samples
-        return memory.saved_samples + memory.plan.samples_per_s * since_us / US_PER_S
+        return min(self._reckoned(), self._most)
 
     @property
     def pace(self) -> float:
-        """With all its nodes, once it is configured for them."""
+        """With all the nodes that it will use, once it is configured for them."""
         return self._outlook.pace
 
     @property
     def needed_pace(self) -> float:
         """To be done in time, or as much of it as it can ever have."""
-        if self.is_done:
-            return 0.0
-        deadline_us = self.spec.deadline_us
-        if deadline_us is None or deadline_us <= self._memory.now_us:
-            return self._top_pace
-        left = self.spec.samples - self.samples_done
-        seconds = (deadline_us - self._memory.now_us) / US_PER_S
-        return min(left / seconds / self._planner.reference_samples_per_s, self._top_pace)
+        return self._needed
 
     @property
     def assignment(self) -> dict[str, Role]:
@@ -202,27 +198,24 @@ class TrainingJob:
         }
 
     def missing(self, kind: str) -> int:
-        return 0 if self.is_done else self._outlook.needed(kind, self.needed_pace)
+        if self.is_done or kind not in self.kinds:
+            return 0
+        return self._outlook.needed(kind, self.needed_pace)
 
     def utility_gap(self) -> float:
         return max(0.0, self.needed_pace - self.pace)
 
     def worth_of_gaining(self, scope: str, coming: Sequence[str] = ()) -> Worth:
-        before, after = self._outlook.gain(scope, tuple(coming))
-        return self._worth(before, after)
+        return self._worth(*self._outlook.gain(scope, tuple(coming)))
 
     def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
-        before, after = self._outlook.loss(resource, gone)
-        return self._worth(after, before)
+        return self._worth(*self._outlook.loss(resource, frozenset(gone)))
 
     def is_redundant(self, resource: str) -> bool:
-        if resource not in self._memory.nodes:
-            return False
-        if self.is_done:
+        """What does not work, nor will from the next checkpoint on, and is worth nothing."""
+        if self.is_done or resource not in self._memory.nodes:
             return True
-        if resource in self._crew or (resource in self._best_crew and self._is_changing):
-            return False
-        return not self._waits_for_others(resource)
+        return resource in self._outlook.redundant
 
     def cold_start_s(self, place: str) -> float:
         memory = self._memory
@@ -248,32 +241,112 @@ class TrainingJob:
         return msgspec.json.encode(self._memory)
 
     def resume(self, state: bytes) -> None:
-        self._memory = msgspec.json.decode(state, type=_Memory)
+        try:
+            past = msgspec.json.decode(state, type=_Memory)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TrainingError(f"this is not the state of a training job: {error}") from error
+        ours = (self.spec.setup.model, self.spec.samples)
+        crew = _crew(past.plan)
+        if (
+            (past.model, past.samples) != ours
+            or not {*map(tree_of, past.nodes)} <= {*self.kinds}
+            or not crew <= past.nodes.keys()
+        ):
+            raise TrainingError("this is the state of another job; resume it with the same make")
+        self._memory = past
+        self._crew = crew
         self._look()
-        self._man(self._memory.plan)
 
-    # ------------------------------------------------------------------------------------------
+    # How it goes on ---------------------------------------------------------------------------
 
     @property
-    def _is_changing(self) -> bool:
-        """It will be done earlier if it configures itself for its best plan."""
-        now, best = self._memory.plan, self._best
-        if self.is_done or not best.replicas:
-            return False
-        if not now.replicas:
-            return True
-        left = self.spec.samples - self.samples_done
-        configured_s = max(0, self._memory.checkpoint_us - self._memory.now_us) / US_PER_S
-        return (
-            left / best.samples_per_s + self.spec.reconfigure_s
-            < left / now.samples_per_s + configured_s
-        )
+    def _most(self) -> float:
+        """As many samples as may be done: not all, until a job that is measured says so."""
+        memory = self._memory
+        return self.spec.samples - float(memory.is_measured and not memory.is_done)
 
-    def _look(self) -> None:
-        """Its nodes are others than before."""
-        self._outlook = Outlook(self._planner, self.nodes, self.spec.nodes_max)
-        self._best = self._planner.plan(tuple(Group(node) for node in self.nodes))
-        self._best_crew = _crew(self._best)
+    def _reckoned(self) -> float:
+        memory = self._memory
+        since_us = memory.now_us - memory.checkpoint_us
+        if not self._crew or since_us <= 0:
+            return memory.saved_samples
+        return memory.saved_samples + memory.plan.samples_per_s * since_us / US_PER_S
+
+    def _saved_next(self) -> float:
+        """How many samples are saved once the next checkpoint is made."""
+        memory = self._memory
+        reached = memory.saved_samples + memory.plan.samples_per_s * self._every_us / US_PER_S
+        return min(reached, self._most)
+
+    def _left_s(self, samples_done: float) -> float:
+        """How long what is left takes at a pace of 1."""
+        left = self.spec.samples - samples_done
+        return max(0.0, left) / self._planner.reference_samples_per_s
+
+    def _live_until(self, at_us: int) -> None:
+        """All that happens by itself until then, in its order. Time doesn't go back."""
+        memory = self._memory
+        while not self.is_done:
+            in_doubt_us, kind = self._next_doubt()
+            save_us = memory.checkpoint_us + self._every_us if self._crew else math.inf
+            done_us = self._done_us()
+            if min(save_us, done_us, in_doubt_us) > at_us:
+                break
+            if done_us <= min(save_us, in_doubt_us):
+                memory.now_us = int(done_us)
+                memory.is_done = True
+                self._stop()
+            elif save_us <= in_doubt_us:
+                memory.now_us = int(save_us)
+                self._save()
+            else:
+                memory.now_us = max(memory.now_us, int(in_doubt_us))
+                last = memory.doubts.get(kind)
+                lasts_us = 2 * last.lasts_us if last else PATIENCE_US
+                memory.doubts[kind] = _Doubt(memory.now_us + lasts_us, lasts_us)
+            self._find_footing()
+        memory.now_us = max(memory.now_us, at_us)
+
+    def _go_on(self) -> None:
+        """After something has happened to it."""
+        self._find_footing()
+        self._live_until(self._memory.now_us)
+
+    def _done_us(self) -> float:
+        """When it will be done if its crew goes on; never, by reckoning, if it is measured."""
+        memory = self._memory
+        if not self._crew or memory.is_measured:
+            return math.inf
+        left_s = (self.spec.samples - memory.saved_samples) / memory.plan.samples_per_s
+        return memory.checkpoint_us + math.ceil(left_s * US_PER_S)
+
+    def _next_doubt(self) -> tuple[float, str]:
+        """When patience with a kind ends of which nodes wait for others: counted from the last of
+        them that came, or from the last configuration, which left them out."""
+        memory, at_work = self._memory, self._outlook.footing.at_work
+        if len(at_work) == len(memory.nodes):
+            return math.inf, ""
+        ends_us: dict[str, int] = {}
+        for node, gained_us in memory.nodes.items():
+            if node not in at_work:
+                kind = tree_of(node)
+                doubt = memory.doubts.get(kind)
+                since_us = max(gained_us, memory.configuring_since_us)
+                ends_us[kind] = max(since_us + PATIENCE_US, doubt.until_us if doubt else 0)
+        return min((at_us, kind) for kind, at_us in ends_us.items())
+
+    def _save(self) -> None:
+        memory = self._memory
+        saved = self._saved_next()
+        is_changing = self._best.pace > self._least_pace(saved)
+        memory.saved_samples = saved
+        memory.checkpoint_us = memory.now_us
+        if is_changing:
+            self._configure()
+
+    def _stop(self) -> None:
+        self._memory.saved_samples = float(self.spec.samples)
+        self._man(Plan())
 
     def _man(self, plan: Plan) -> None:
         self._memory.plan = plan
@@ -281,30 +354,69 @@ class TrainingJob:
 
     def _configure(self) -> None:
         """From now on for its best plan. What is not saved is lost."""
-        if self.is_done:
-            return
-        memory = self._memory
+        memory, before = self._memory, self._crew
         self._man(self._best)
+        for node in self._crew - before:
+            memory.doubts.pop(tree_of(node), None)
+        memory.saved_samples = max(0.0, memory.saved_samples)
         memory.configuring_since_us = memory.now_us
         memory.checkpoint_us = memory.now_us + self._configure_us
 
-    def _waits_for_others(self, resource: str) -> bool:
-        """It is of no use, but soon will be with others of its place, and they are wanted."""
-        waited_us = self._memory.now_us - self._memory.nodes[resource]
-        if waited_us > PATIENCE_S * US_PER_S or not self.utility_gap():
-            return False
-        spot = spot_of(resource, self.spec.setup.levels)
-        beside = spot.domain or spot.rack or spot.kind
-        room = self.spec.nodes_max - len(self._memory.nodes)
-        return any(
-            self._outlook.with_more((beside,) * more) > self.pace for more in GROUPS if more <= room
-        )
+    # What it looks ahead from -----------------------------------------------------------------
 
-    def _worth(self, less: float, more: float) -> Worth:
-        if self.is_done or more <= less:
-            return Worth(0.0, 0.0)
-        needed = self.needed_pace
-        return Worth(useful_pace(more, needed) - useful_pace(less, needed), more - less)
+    @property
+    def _is_settling(self) -> bool:
+        """It is being configured, and has only just begun."""
+        memory = self._memory
+        begun_us = memory.now_us - memory.configuring_since_us
+        return memory.now_us < memory.checkpoint_us and begun_us <= SETTLING * self._configure_us
+
+    def _least_pace(self, samples_done: float, configured_s: float = 0.0) -> float:
+        """Above which it is done earlier if it configures itself when so much is done, if without
+        that its crew would work after so many seconds."""
+        now = self._memory.plan.pace
+        if not now:
+            return 0.0
+        left_s = self._left_s(samples_done)
+        at_work_s = left_s / now + configured_s - self.spec.reconfigure_s
+        return max(now, left_s / at_work_s) if at_work_s > 0 else math.inf
+
+    @property
+    def _is_changing(self) -> bool:
+        """It will configure itself for its best plan, at its next checkpoint or at once."""
+        return not self.is_done and self._best.pace > self._outlook.footing.above
+
+    def _look(self) -> None:
+        """Its nodes are others than before."""
+        self._paces = Paces(self._planner, self.nodes)
+        self._best = self._planner.plan(tuple(Group(node) for node in self.nodes))
+        self._outlook = Outlook(self._paces, self.spec.nodes_max, Footing())
+        self._find_footing()
+
+    def _find_footing(self) -> None:
+        """It has moved on: what pace is needed, which counts, and which kinds are in doubt?"""
+        memory = self._memory
+        if self._is_settling:
+            configured_s = (memory.checkpoint_us - memory.now_us) / US_PER_S
+            above = self._least_pace(memory.saved_samples, configured_s)
+        else:
+            above = self._least_pace(self._saved_next())
+        at_work = self._crew | _crew(self._best) if self._best.pace > above else self._crew
+        doubted = frozenset(
+            kind for kind, doubt in memory.doubts.items() if memory.now_us < doubt.until_us
+        )
+        deadline_us = self.spec.deadline_us
+        time_s = 0 if deadline_us is None else (deadline_us - memory.now_us) / US_PER_S
+        self._needed = needed_pace(self._left_s(self.samples_done), time_s, self._top_pace)
+        footing = Footing(self._crew, memory.plan.pace, above, at_work, doubted)
+        if footing != self._outlook.footing:
+            self._outlook = Outlook(self._paces, self.spec.nodes_max, footing)
+
+    def _worth(self, lower: float, upper: float) -> Worth:
+        if self.is_done or upper <= lower:
+            return NO_WORTH
+        needed = self._needed
+        return Worth(useful_pace(upper, needed) - useful_pace(lower, needed), upper - lower)
 
 
 def _crew(plan: Plan) -> frozenset[str]:

@@ -25,14 +25,15 @@ from functools import lru_cache
 import msgspec
 
 from laissez.workloads.training.gpus import Distance
-from laissez.workloads.training.regions import Racks, Region, counts_in, options, regions
-from laissez.workloads.training.search import Found, Option, fastest
+from laissez.workloads.training.options import Option, Region, Signature, options, regions
+from laissez.workloads.training.search import Found, fastest
 from laissez.workloads.training.setup import Setup
 from laissez.workloads.training.stock import (
-    Counts,
+    Domain,
     Group,
-    Unit,
+    Rack,
     costs_for,
+    counts_of,
     slots_for,
     stock_of,
 )
@@ -40,11 +41,6 @@ from laissez.workloads.training.worth import Value, worthiest
 
 PLANS_REMEMBERED = 1_024
 PACES_REMEMBERED = 65_536
-
-# All that throughput depends on: how many GPUs of each kind are in which domains and racks.
-Signature = tuple[tuple[str, Counts], ...]
-
-_SOME_GPU = Unit(0.0, 0, "")
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -127,12 +123,9 @@ class Planner:
     def _samples_per_s(self, signature: Signature) -> float:
         known = self._throughputs.get(signature)
         if known is None:
-            stock = {
-                kind: tuple(tuple((_SOME_GPU,) * count for count in rack) for rack in racks)
-                for kind, racks in signature
-            }
-            found, _ = self._fastest(stock)
-            known = self.setup.batch / found.iteration_s if found else 0.0
+            every = (self._fastest_in(*region) for region in regions(dict(signature), int))
+            quickest_s = min((found.iteration_s for found in every if found), default=None)
+            known = self.setup.batch / quickest_s if quickest_s else 0.0
             if len(self._throughputs) >= PACES_REMEMBERED:
                 self._throughputs.clear()
             self._throughputs[signature] = known
@@ -163,38 +156,40 @@ class Planner:
             return Plan()
         return self._described(found, region)
 
-    def _fastest(self, stock: dict[str, Racks]) -> tuple[Found | None, Region | None]:
+    def _fastest(
+        self, stock: dict[str, tuple[Rack, ...]]
+    ) -> tuple[Found | None, Region[Domain] | None]:
         best, where = None, None
-        for region in regions(stock):
-            found = self._fastest_in(region)
+        for region in regions(stock, len):
+            found = self._fastest_in(region.span, _signature(region))
             if found and found.beats(best):
                 best, where = found, region
         return best, where
 
-    def _fastest_in(self, region: Region) -> Found | None:
+    def _fastest_in(self, span: Distance | None, signature: Signature) -> Found | None:
         """Regions that are alike up to the names of places are searched once."""
-        alike = (region.span, counts_in(region))
+        alike = (span, signature)
         if alike not in self._regions:
             if len(self._regions) >= PACES_REMEMBERED:
                 self._regions.clear()
-            self._regions[alike] = fastest(options(self.setup, region), self.setup.batch)
+            every = options(self.setup, span, signature)
+            self._regions[alike] = fastest(every, self.setup.batch)
         return self._regions[alike]
 
     def _worthiest(
-        self, stock: dict[str, Racks], value: Value
-    ) -> tuple[Found | None, Region | None]:
+        self, stock: dict[str, tuple[Rack, ...]], value: Value
+    ) -> tuple[Found | None, Region[Domain] | None]:
         # To use nothing is worth 0.
         best, where = Found(0.0, float("inf"), ()), None
-        for region in regions(stock):
+        for region in regions(stock, len):
             costs = _Costs(region)
-            found = worthiest(
-                options(self.setup, region), self.setup.batch, value, costs.of, costs.cheapest, best
-            )
+            every = options(self.setup, region.span, _signature(region))
+            found = worthiest(every, self.setup.batch, value, costs.of, costs.cheapest, best)
             if found is not best:
                 best, where = found, region
         return best, where
 
-    def _described(self, found: Found, region: Region) -> Plan:
+    def _described(self, found: Found, region: Region[Domain]) -> Plan:
         racks = dict(region.racks)
         samples_per_s = self.setup.batch / found.iteration_s
         cost = 0.0
@@ -224,10 +219,14 @@ class Planner:
         )
 
 
+def _signature(region: Region[Domain]) -> Signature:
+    return tuple((kind, counts_of(racks)) for kind, racks in region.racks)
+
+
 class _Costs:
     """What replicas cost in a region; shapes that take the same GPUs cost the same."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(self, region: Region[Domain]) -> None:
         self._racks = dict(region.racks)
         self._known: dict[tuple[str, int, int, Distance], list[float]] = {}
         self.cheapest = [

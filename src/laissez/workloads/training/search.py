@@ -14,18 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from laissez.workloads.training.candidates import Candidate
+from laissez.workloads.training.options import Option, Options
 
 # Two plans closer than this are equal: then fewer GPUs win, then the one found first.
 TOLERANCE = 1e-9
-
-
-class Option(NamedTuple):
-    """A shape for one kind, and how many replicas of it there is room for."""
-
-    kind: str
-    candidate: Candidate
-    room: int
 
 
 class Choice(NamedTuple):
@@ -65,10 +57,19 @@ def time_of(choices: Iterable[Choice], batch: int) -> float:
     return max((batch + held_back) / speed, least)
 
 
-def fastest(kinds: Sequence[Sequence[Option]], batch: int) -> Found | None:
+def fastest(kinds: Sequence[Options], batch: int) -> Found | None:
     """The plan that takes one option of each of one or two kinds, with the shortest iteration."""
-    if not all(kinds):
+    if not all(each.every for each in kinds):
         return None
+    best = _fastest_of([each.leading for each in kinds], batch)
+    least_s = max(one.candidate.least_s for each in kinds for one in each.leading)
+    if best.iteration_s > least_s:
+        return best
+    # Where least times count, others may be faster, or as fast with fewer GPUs.
+    return trimmed(_fastest_of([each.every for each in kinds], batch), batch)
+
+
+def _fastest_of(kinds: Sequence[Sequence[Option]], batch: int) -> Found:
     lines = [[_line(option) for option in options] for options in kinds]
     best: Found | None = None
     best_s = float("inf")
@@ -83,7 +84,8 @@ def fastest(kinds: Sequence[Sequence[Option]], batch: int) -> Found | None:
                 found = Found(-time_s, time_s, (*first, *second))
                 if found.beats(best):
                     best, best_s = found, time_s
-    return best and trimmed(best, batch)
+    assert best is not None
+    return best
 
 
 # speed, speed x overhead, least time, and the choice itself

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 import msgspec
 
+from laissez.model.paths import covers
+from laissez.workloads.application import BadApplication
 from laissez.workloads.training.gpus import GPUS, Gpu
 from laissez.workloads.training.placement import DEFAULT_LEVELS, spot_of
 from laissez.workloads.training.profiles import MODELS
 
 
-class TrainingError(ValueError):
-    """A training job is described in a way that makes no sense."""
+class TrainingError(BadApplication):
+    """A training job that cannot be, or something that cannot happen to it."""
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -42,7 +44,7 @@ class Setup(msgspec.Struct, frozen=True):
         if self.global_batch is not None and self.global_batch < 1:
             raise TrainingError(f"global_batch is {self.global_batch}; it must be at least 1")
         example = spot_of("/".join(("tree", *self.levels, "gpu")), self.levels)
-        if example.domain and example.rack and not f"{example.domain}/".startswith(example.rack):
+        if example.domain and example.rack and not covers(example.rack, example.domain):
             raise TrainingError("levels go from the root down: the rack comes before the host")
 
     @property

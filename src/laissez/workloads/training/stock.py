@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from laissez.model.paths import tree_of
 from laissez.workloads.training.gpus import Distance
 from laissez.workloads.training.iteration import Shape
 from laissez.workloads.training.placement import spot_of
@@ -28,7 +29,7 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        return self.place.split("/", 1)[0]
+        return tree_of(self.place)
 
 
 class Unit(NamedTuple):

@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from laissez.workloads.pace import FULL_VALUE_UP_TO, useful_pace
-from laissez.workloads.training.search import TOLERANCE, Choice, Found, Option, fastest, time_of
+from laissez.workloads.training.options import Option, Options
+from laissez.workloads.training.search import TOLERANCE, Choice, Found, fastest, time_of
 
 _HALVINGS = 20
 
@@ -71,7 +72,7 @@ CostsOf = Callable[[Option], Sequence[float]]
 
 
 def worthiest(
-    kinds: Sequence[Sequence[Option]],
+    kinds: Sequence[Options],
     batch: int,
     value: Value,
     costs_of: CostsOf,
@@ -86,7 +87,7 @@ def worthiest(
     cost = min(
         cost * option.candidate.shape.gpus / option.candidate.samples_per_s
         for options, cost in zip(kinds, cheapest, strict=True)
-        for option in options
+        for option in options.every
     )
     window = value.window(batch / quickest.iteration_s, cost, best.score)
     if window is None:
@@ -95,7 +96,7 @@ def worthiest(
     times = (batch / fast, batch / slow if slow > 0 else float("inf"))
     search = _Search(batch, value)
     parts = [
-        [_Priced(option, costs_of(option)) for option in _unreplaced(options, times)]
+        [_Priced(option, costs_of(option)) for option in _unreplaced(options.every, times)]
         for options in kinds
     ]
     alone = [[search.best_number(_NOTHING, priced) for priced in options] for options in parts]
