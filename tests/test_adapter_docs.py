@@ -14,7 +14,13 @@ import yaml
 
 from laissez.adapters.intent import LEASE_STEPS
 from laissez.amounts import BadAmount, microseconds
-from laissez.inframaps.spec import CarbonSpec, MaintenanceSpec, PowerSpec, UtilisationSpec
+from laissez.inframaps.spec import (
+    CarbonSpec,
+    GuardsSpec,
+    MaintenanceSpec,
+    PowerSpec,
+    UtilisationSpec,
+)
 from laissez.runners.adapter_file import KINDS, read_adapter
 from laissez.runners.adapter_specs import (
     DeadlineSpec,
@@ -46,6 +52,7 @@ MAPS: dict[str, type[msgspec.Struct]] = {
     "maintenance": MaintenanceSpec,
     "carbon": CarbonSpec,
     "utilisation": UtilisationSpec,
+    "guards": GuardsSpec,
 }
 
 

@@ -25,7 +25,12 @@ from laissez.inframaps.instants import calendar_us, instant_us
 from laissez.inframaps.spec import InfraMapSpec, build
 from laissez.market import Market
 from laissez.model.events import Event, Transferred
-from laissez.model.instructions import ChangeFloor, OfferResource, WithdrawResource
+from laissez.model.instructions import (
+    ChangeFloor,
+    ChangeGuard,
+    OfferResource,
+    WithdrawResource,
+)
 from laissez.model.paths import covers
 from laissez.model.questions import Resource
 
@@ -588,3 +593,46 @@ def test_maps_that_make_no_sense_are_refused() -> None:
         Carbon({}, 0)
     with pytest.raises(ValueError, match="closes before it opens"):
         Window("h100", 5, 5)
+
+
+# --- guards -------------------------------------------------------------------------------------
+
+
+def test_guards_are_set_again_when_they_are_others() -> None:
+    """Asked for once; nothing more while they stand; again after somebody changed them; and no
+    guard for a tree that is not there."""
+    text = """
+base: {h100: 2, a100: 1}
+maps:
+  - map: guards
+    trees:
+      h100: {rise: 25%, hold: 2s, window: 1s}
+      a100: {hold: 5s}
+"""
+    composition = build(read(text, InfraMapSpec, file_name="maps.yaml").value)
+    market = Market()
+    market.add_resource("h100/g0", at=0)
+
+    def guards_asked() -> list[ChangeGuard]:
+        view = OperatorView(
+            0,
+            (Resource("h100/g0", None, 0, {}),),
+            market.floors(),
+            market.guards(),
+        )
+        actions = [action.do for action in composition.step({}, view, 0)]
+        return [do for do in actions if isinstance(do, ChangeGuard)]
+
+    [asked] = guards_asked()
+    assert asked == ChangeGuard("h100", 2_500, None, 2_000_000, 1_000_000)
+    market.guard("h100", rise=asked.rise, hold=asked.hold, window=asked.window, at=0)
+    assert guards_asked() == []
+    market.guard("h100", at=0)
+    assert guards_asked() == [asked]
+
+
+def test_a_bound_without_a_window_is_refused_at_its_line() -> None:
+    """`rise` means nothing without the window that it is measured in."""
+    text = "base: {h100: 2}\nmaps:\n  - map: guards\n    trees: {h100: {rise: 25%}}\n"
+    with pytest.raises(BadDocument, match=r"maps\.yaml:4:.*within a window"):
+        read(text, InfraMapSpec, file_name="maps.yaml")

@@ -228,7 +228,7 @@ def _check_explained(stage: Stage, operator: Client) -> None:
             assert lost["why"] and lost["reason"] == each.reason, lost
     assert {each.old for each in moved if each.old is not None} == {"cheap", "patient"}
     raised = [line for line in stage.log("power") if line["what"] == "floor"]
-    assert any(line["scope"] == "gpu/r1" and "PowerHeadroom" in line["why"] for line in raised)
+    assert any(line["scope"] == "gpu/r1" and "power" in line["why"] for line in raised)
 
 
 def _lines(log: list[dict[str, Any]], what: str, event: Transferred) -> list[dict[str, Any]]:

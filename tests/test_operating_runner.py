@@ -102,7 +102,7 @@ def test_floors_follow_telemetry(real: Served, pool: Pool) -> None:
         await stage.until(lambda: floors(pool).get(row) == 5 * DOLLAR // 2)
         [raised] = stage.said("floor")
         assert (raised.scope, raised.floor) == (row, 5 * DOLLAR // 2)
-        assert raised.why == f"base 2.00, PowerHeadroom +25.0% at {row}"
+        assert raised.why == f"base 2.00, power +25.0% at {row}"
         assert sentence(raised).startswith(f"set the floor of {row} to $2.50/h")
         meter.drawn = 0.5
         await stage.until(lambda: row not in floors(pool))

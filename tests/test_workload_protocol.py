@@ -148,7 +148,7 @@ def drop_redundant(application: Application, now_us: int) -> None:
 
 
 @every_application
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(story=STORIES)
 def test_questions_change_nothing_and_memory_is_whole(make: Make, story: Story) -> None:
     """Asked twice an application answers the same and is as it was; one that goes on from its
@@ -170,7 +170,7 @@ def test_questions_change_nothing_and_memory_is_whole(make: Make, story: Story) 
 
 
 @every_application
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(story=STORIES)
 def test_what_it_has_already_and_what_it_has_not_change_nothing(make: Make, story: Story) -> None:
     """To gain a node twice, to lose one that is not there, and to gain one of an unknown kind leave
@@ -187,7 +187,7 @@ def test_what_it_has_already_and_what_it_has_not_change_nothing(make: Make, stor
 
 
 @every_application
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(story=STORIES)
 def test_time_does_not_go_back(make: Make, story: Story) -> None:
     """What is told of an earlier instant happens now: advanced to the past an application is as it
@@ -204,7 +204,7 @@ def test_time_does_not_go_back(make: Make, story: Story) -> None:
 
 
 @every_application
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(story=STORIES)
 def test_what_is_worth_buying_is_worth_keeping(make: Make, story: Story) -> None:
     """Once it has nothing redundant, a node that is worth something is not redundant as soon as it
@@ -238,7 +238,7 @@ def test_nobody_buys_the_same_again_and_again(make: Make, free: list[str]) -> No
 
 
 @every_application
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(story=STORIES)
 def test_it_does_without_all_that_is_redundant(make: Make, story: Story) -> None:
     """Nothing is missed with redundant nodes, neither one by one, the last come first, nor if all
@@ -260,7 +260,7 @@ def test_it_does_without_all_that_is_redundant(make: Make, story: Story) -> None
 
 
 @every_application
-@settings(max_examples=25)
+@settings(max_examples=18)
 @given(story=STORIES)
 def test_worth_is_between_nothing_and_all(make: Make, story: Story) -> None:
     """What is needed of a node's work is no more than all of it and no less than none; what is not

@@ -93,7 +93,7 @@ def check(file: Path, as_json: bool) -> None:
     with mistakes_shown(file):
         built = described.build(file.parent)
     spec = described.spec
-    maps = tuple(type(each).__name__ for _, each in built.composition.maps)
+    maps = tuple(getattr(each, "label", type(each).__name__) for _, each in built.composition.maps)
     bases = spec.base_prices()
     inventory = None if built.inventory is None else len(built.inventory)
     if as_json:

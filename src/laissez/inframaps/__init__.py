@@ -2,15 +2,16 @@
 
 A map (`policy`) turns telemetry and a view of the market into adjustments, fractions of a base
 price at any scope. A `Composition` adds up the maps, and says with the fewest instructions what the
-floors are to be. Ready-made are `power`, `maintenance`, `carbon` and `utilisation`; `base_prices`
-says where prices start, and `spec` is how all this is written down. This room may import the
-model, and for what people write `amounts` and `documents`. It never touches a market, a network or
-a clock: whoever runs it asks, steps and acts.
+floors are to be. Ready-made are `power`, `maintenance`, `carbon`, `utilisation` and `guards`;
+`base_prices` says where prices start, and `spec` is how all this is written down. This room may
+import the model, and for what people write `amounts` and `documents`. It never touches a market, a
+network or a clock: whoever runs it asks, steps and acts.
 """
 
 from laissez.inframaps.base_prices import LIST_PRICE_SHARE, break_even, cost_from_list
 from laissez.inframaps.carbon import Carbon
 from laissez.inframaps.compose import BadComposition, Composition
+from laissez.inframaps.guards import Guards
 from laissez.inframaps.maintenance import Maintenance, Window
 from laissez.inframaps.policy import HardLever, InfraMap, Levels, Metered
 from laissez.inframaps.power import PowerHeadroom
@@ -23,6 +24,7 @@ __all__ = [
     "BadComposition",
     "Carbon",
     "Composition",
+    "Guards",
     "HardLever",
     "InfraMap",
     "Levels",

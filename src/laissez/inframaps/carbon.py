@@ -5,6 +5,8 @@ of the reference: 20% dirtier is 20% dearer at a strength of 1. Below the refere
 discount; that the price never falls below cost is seen to where the maps are composed.
 """
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from laissez.inframaps.policy import Levels
@@ -13,6 +15,8 @@ from laissez.inframaps.view import OperatorView
 
 class Carbon(Struct, frozen=True):
     """`scopes`: for each scope the name of the telemetry that gives its grid's intensity."""
+
+    label: ClassVar[str] = "carbon"
 
     scopes: dict[str, str]
     reference_g_per_kwh: float

@@ -132,7 +132,7 @@ class Composition:
         """What the maps ask for, by tree."""
         pushes: dict[str, list[Push]] = {tree: [] for tree in self.base}
         for weight, each in self.maps:
-            name = type(each).__name__
+            name = getattr(each, "label", type(each).__name__)
             for scope, adjustment in each.adjustments(levels, view, at_us).items():
                 weighted = weight * adjustment
                 if not isfinite(weighted):

@@ -17,6 +17,7 @@ knows only its own.
 
 from collections.abc import Iterator
 from math import fsum
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -43,6 +44,8 @@ class Window(Struct, frozen=True):
 
 class Maintenance(Struct, frozen=True):
     """`peak` is the adjustment at the opening: 9 is ten times the base price."""
+
+    label: ClassVar[str] = "maintenance"
 
     windows: tuple[Window, ...]
     lead_us: int = US_PER_HOUR

@@ -5,6 +5,8 @@ nothing; from there the price rises with what is used of the headroom over what 
 `steepness` is the adjustment at half way. At `full` and beyond it is `peak`, and never more.
 """
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from laissez.inframaps.policy import Levels
@@ -13,6 +15,8 @@ from laissez.inframaps.view import OperatorView
 
 class PowerHeadroom(Struct, frozen=True):
     """`rows`: for each scope the name of the telemetry that measures its power."""
+
+    label: ClassVar[str] = "power"
 
     rows: dict[str, str]
     comfortable: float = 0.7

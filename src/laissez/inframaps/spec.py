@@ -19,6 +19,9 @@
       - map: utilisation
         children_of: [h100]
         peak: 0.5
+      - map: guards
+        trees:
+          h100: {rise: 25%, hold: 2s, window: 1s}
 
 A tree without a base price has the one at which its cost breaks even at `break_even_at`. The names
 beside scopes are those of telemetry.
@@ -31,7 +34,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from laissez.amounts import BadAmount
-from laissez.documents import BadField, DollarsPerHour, Duration, Share
+from laissez.documents import BadField, DollarsPerHour, Duration, Percentage, Share
 from laissez.inframaps.base_prices import break_even
 from laissez.inframaps.carbon import Carbon
 from laissez.inframaps.compose import (
@@ -41,16 +44,20 @@ from laissez.inframaps.compose import (
     Composition,
     check,
 )
+from laissez.inframaps.guards import Guards
 from laissez.inframaps.instants import instant_us
 from laissez.inframaps.maintenance import US_PER_HOUR, Maintenance, Window
 from laissez.inframaps.policy import InfraMap
 from laissez.inframaps.power import PowerHeadroom
 from laissez.inframaps.utilisation import Utilisation
+from laissez.model.instructions import ChangeGuard
 from laissez.model.paths import tree_of
 
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Place = tuple[str | int, ...]
+
+NO_WINDOW = "rise and fall are bounds within a window; give one, such as window: 1s"
 
 _SCOPE = re.compile(r"[^/\s*]+(/[^/\s*]+)*")
 
@@ -139,13 +146,41 @@ class UtilisationSpec(_MapSpec, frozen=True, kw_only=True, tag="utilisation"):
         return Utilisation(self.pools, self.children_of, self.peak, self.steepness)
 
 
+class GuardSpec(Struct, frozen=True, kw_only=True):
+    """`rise` in percent of a window, `fall` in dollars; `rise` and `fall` need a `window`."""
+
+    rise: Percentage | None = None
+    fall: DollarsPerHour | None = None
+    hold: Duration | None = None
+    window: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if self.window is None and (self.rise is not None or self.fall is not None):
+            raise BadField("rise" if self.rise is not None else "fall", NO_WINDOW)
+
+
+class GuardsSpec(_MapSpec, frozen=True, kw_only=True, tag="guards"):
+    trees: dict[str, GuardSpec]
+
+    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+        return ((("trees", tree), tree) for tree in self.trees)
+
+    def build(self) -> Guards:
+        return Guards(
+            tuple(
+                ChangeGuard(tree, each.rise, each.fall, each.hold, each.window)
+                for tree, each in self.trees.items()
+            )
+        )
+
+
 class InfraMapSpec(Struct, frozen=True, kw_only=True):
     base: dict[str, DollarsPerHour] = {}
     cost: dict[str, DollarsPerHour] = {}
     break_even_at: Share | None = None
     every: Duration = PERIOD_US
     deadband: Share = DEADBAND
-    maps: tuple[PowerSpec | MaintenanceSpec | CarbonSpec | UtilisationSpec, ...] = ()
+    maps: tuple[PowerSpec | MaintenanceSpec | CarbonSpec | UtilisationSpec | GuardsSpec, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.every:

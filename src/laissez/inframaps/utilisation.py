@@ -7,6 +7,7 @@ those who need that place.
 """
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -18,6 +19,8 @@ from laissez.inframaps.view import OperatorView
 
 class Utilisation(Struct, frozen=True):
     """The pools are the scopes named, and each child of the scopes in `children_of`."""
+
+    label: ClassVar[str] = "utilisation"
 
     pools: tuple[str, ...] = ()
     children_of: tuple[str, ...] = ()

@@ -198,7 +198,7 @@ class LiveRun:
                     known.add(holding.resource)
         why = (
             f"under {', '.join(self._terms.scopes)} it finds {len(held)} held and "
-            f"{len(orders)} of its orders; it remembers {len(known)} nodes"
+            f"{len(orders)} of its orders; nodes remembered: {len(known)}"
         )
         self._say("begins", why)
 
