@@ -73,7 +73,10 @@ PARTS = (
     Parts("utilisation map", ("inframaps/utilisation.py",)),
     Parts(
         "what adapters share",
-        ("adapters/econ.py", "adapters/pricing.py", "adapters/intent.py", "adapters/budget.py"),
+        tuple(
+            f"adapters/{name}.py"
+            for name in ("acting", "asking", "budget", "econ", "intent", "pricing", "wall")
+        ),
     ),
 )
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from laissez.adapters.intent import LEASE_STEPS
+from laissez.adapters.acting import LEASE_STEPS
 from laissez.amounts import BadAmount, microseconds
 from laissez.inframaps.spec import (
     CarbonSpec,

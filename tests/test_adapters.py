@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
+from laissez.adapters.acting import actions_for
 from laissez.adapters.budget import Budget
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Intent, Keep, Terms, Wish, actions_for
+from laissez.adapters.intent import Intent, Keep, Terms, Wish
 from laissez.adapters.pricing import BATCH_HORIZON_S, Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import (

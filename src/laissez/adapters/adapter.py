@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from laissez.adapters.intent import Intent, Terms, actions_for
+from laissez.adapters.acting import actions_for
+from laissez.adapters.intent import Intent, Terms
 from laissez.adapters.view import Action, MarketView
 from laissez.model import Holding
 

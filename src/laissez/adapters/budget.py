@@ -6,12 +6,9 @@ implies, its own rate and those of the nodes that come before it: the first ones
 full value, and those for which there is no money little. Where there is no end there is no pace.
 
 The wall: until the adapter steps again it may be charged its limits, and the limits of the orders
-that fill meanwhile, but never more. So before each step ends, limits and orders are cut until they
-can be paid for twice the time to the next step, which leaves room for a step that comes late and
-for changes that were too small to be sent. Everything that is kept or wished for first gets
-what it costs now, in the order of its importance; what is left then raises limits in that order.
-A holding that a guard protects is charged up to the limit that it won with, whatever its limit is
-now; it is counted with that, and released if it can't be paid.
+that fill meanwhile, but never more. So before each step ends, limits and orders are cut (`wall`)
+until they can be paid for twice the time to the next step, which leaves room for a step that comes
+late and for changes that were too small to be sent.
 """
 
 from __future__ import annotations

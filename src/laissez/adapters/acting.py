@@ -1,0 +1,165 @@
+"""From what an adapter wants to the fewest actions that bring it about.
+
+Whatever of the tenant's under the adapter's scopes is not kept is released; whatever order of the
+adapter's own serves no wish is cancelled. So nothing remains that nobody wants, and an adapter that
+has just been restarted goes on from the orders and holdings that it finds.
+
+Orders carry the adapter's name in their ids, so that it touches no order that a person placed. They
+expire if it stops stepping, so that no stale order outlives it. A change by less than a trifle is
+not sent. An order that covers what is about to be given up is cancelled first, or it might win it
+back.
+
+An order is lowered by amending it. It is raised, or made to last longer, by placing another and
+cancelling it: under a guard a price may only rise from what was quoted before, and an amendment
+would take the order's own pressure out of that quote first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from laissez.adapters.intent import Intent, Terms, Wish, own_holdings, own_orders
+from laissez.adapters.view import Action, MarketView
+from laissez.adapters.wall import is_protected, within_budget
+from laissez.model import AmendOrder, CancelOrder, ChangeLimit, Holding, OpenOrder, PlaceOrder
+from laissez.model import Release as ReleaseResource
+from laissez.model.paths import covers
+from laissez.model.values import MAX_RATE
+
+LEASE_STEPS = 20
+
+
+def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action, ...]:
+    """What to do now: give up first, then set limits, then order."""
+    held = own_holdings(terms, view)
+    keep, wishes = within_budget(_within_rates(intent), terms, view, held)
+    kept = {each.resource: each for each in keep}
+    given_up = [
+        each.resource
+        for each in held
+        if (wanted := kept.get(each.resource)) is None or wanted.limit < each.rate
+    ]
+    served, stale = _matched(wishes, own_orders(terms, view), given_up)
+    return (
+        *(Action(CancelOrder(each.order), "the order serves no wish any more") for each in stale),
+        *(
+            Action(ReleaseResource(each.resource), _why_released(each, intent))
+            for each in held
+            if each.resource not in kept
+        ),
+        *(
+            Action(ChangeLimit(each.resource, wanted.limit), wanted.why.format(*wanted.figures))
+            for each in held
+            if (wanted := kept.get(each.resource)) is not None
+            and _is_worth_sending(each, wanted.limit, terms, view)
+        ),
+        *_order_actions(served, terms, view),
+    )
+
+
+def _why_released(holding: Holding, intent: Intent) -> str:
+    if any(each.resource == holding.resource for each in intent.keep):
+        return "the budget does not pay for it any more"
+    return intent.why_release
+
+
+def _is_worth_sending(holding: Holding, limit: int, terms: Terms, view: MarketView) -> bool:
+    """A limit lowered under a guard's protection would act later, at a moment nobody chose."""
+    if limit == holding.limit or (limit < holding.limit and is_protected(holding, view)):
+        return False
+    if limit < holding.rate:
+        return True
+    is_near = holding.rate >= holding.limit * (1 - 2 * terms.trifle)
+    if limit > holding.limit and is_near:
+        return True  # it is about to be lost for a trifle
+    return not _is_trifle(limit, holding.limit, terms.trifle)
+
+
+def _is_trifle(new: int, old: int, trifle: float) -> bool:
+    return abs(new - old) <= trifle * old
+
+
+# Orders -----------------------------------------------------------------------------------------
+
+_Served = tuple[Wish, OpenOrder | None]
+
+
+def _matched(
+    wishes: Sequence[Wish], orders: Sequence[OpenOrder], given_up: Sequence[str]
+) -> tuple[list[_Served], list[OpenOrder]]:
+    """Each wish with an order for its scope, where there is one; and the orders to cancel."""
+    free: dict[str, list[OpenOrder]] = {}
+    stale = []
+    for order in orders:
+        if any(covers(order.scope, resource) for resource in given_up):
+            stale.append(order)
+        else:
+            free.setdefault(order.scope, []).append(order)
+    served: list[_Served] = []
+    for wish in wishes:
+        same_scope = free.get(wish.scope)
+        served.append((wish, same_scope.pop(0) if same_scope else None))
+    return served, stale + [order for left_over in free.values() for order in left_over]
+
+
+def _order_actions(served: Sequence[_Served], terms: Terms, view: MarketView) -> Iterator[Action]:
+    expires = view.at_us + LEASE_STEPS * terms.period_us
+    taken = {order.order for order in own_orders(terms, view)}
+    numbers = _free_numbers(terms.prefix, taken)
+    for wish, order in served:
+        if order is not None and _may_stay(wish, order, terms, view):
+            continue
+        if order is not None and wish.price < order.price:
+            yield Action(AmendOrder(order.order, wish.price, wish.limit), _why(wish))
+            continue
+        limit = wish.limit
+        if order is not None and order.price < wish.price and order.limit >= limit:
+            limit = min(order.limit + 1, MAX_RATE)  # the new one wins first, and the old never
+        order_id = f"{terms.prefix}{next(numbers)}"
+        yield Action(PlaceOrder(wish.scope, wish.price, limit, order_id, expires), _why(wish))
+        if order is not None:
+            yield Action(CancelOrder(order.order), "another order takes its place")
+
+
+def _why(wish: Wish) -> str:
+    return wish.why.format(*wish.figures)
+
+
+def _within_rates(intent: Intent) -> Intent:
+    """No rate is higher than the market knows."""
+    if max((each.limit for each in intent.keep), default=0) <= MAX_RATE and (
+        max((wish.limit for wish in intent.wishes), default=0) <= MAX_RATE
+    ):
+        return intent
+    return msgspec.structs.replace(
+        intent,
+        keep=tuple(
+            msgspec.structs.replace(each, limit=min(each.limit, MAX_RATE)) for each in intent.keep
+        ),
+        wishes=tuple(
+            msgspec.structs.replace(
+                each, price=min(each.price, MAX_RATE), limit=min(each.limit, MAX_RATE)
+            )
+            for each in intent.wishes
+        ),
+    )
+
+
+def _free_numbers(prefix: str, taken: set[str]) -> Iterator[int]:
+    number = 0
+    while True:
+        if f"{prefix}{number}" not in taken:
+            yield number
+        number += 1
+
+
+def _may_stay(wish: Wish, order: OpenOrder, terms: Terms, view: MarketView) -> bool:
+    """The order differs by no more than a trifle, and lasts."""
+    lease_us = LEASE_STEPS * terms.period_us
+    if order.expires is None or order.expires - view.at_us < lease_us // 2:
+        return False
+    return _is_trifle(wish.price, order.price, terms.trifle) and _is_trifle(
+        wish.limit, order.limit, terms.trifle
+    )
