@@ -123,33 +123,6 @@ def test_a_hand_over() -> None:
     assert one.done_us == 2_880 * S
 
 
-def test_a_tenant_may_prefer_a_slower_node() -> None:
-    """Asked to move, the job hands over to a slower node at the first checkpoint at which that
-    one is warm, and loses no work."""
-    one = job()
-    one.gain(FAST, 0)
-    one.gain(SLOW, 100 * S)
-    assert one.is_redundant(SLOW)
-    one.move_to(SLOW, 100 * S)
-    assert not one.is_redundant(SLOW)
-    one.advance(1_080 * S)
-    assert one.workers == (SLOW,)
-    assert one.is_redundant(FAST)
-    one.lose(FAST, 1_080 * S)
-    assert one.finish_us == (1_080 + 2 * 3_000) * S
-
-
-def test_a_wish_ends_with_the_node() -> None:
-    """A preferred node that is lost and comes back is a node like any other."""
-    one = job()
-    one.gain(FAST, 0)
-    one.gain(SLOW, 0)
-    one.move_to(SLOW, 0)
-    one.lose(SLOW, 10 * S)
-    one.gain(SLOW, 20 * S)
-    assert one.is_redundant(SLOW)
-
-
 def test_a_warm_spare_goes_on_at_once() -> None:
     """After a hand-over the old node is warm: if the new one is lost, it goes on from the last
     checkpoint without a cold start."""
@@ -382,7 +355,6 @@ def test_a_tool_of_the_table_is_work() -> None:
         (lambda: BatchJob(Work(1, SPEEDS), deadline_us=1, cold_start_s=-1), "0 or more"),
         (lambda: BatchJob(Work(1, SPEEDS), deadline_us=1, cold_start_s={"fast": 1}), "slow"),
         (lambda: job().measure({"done": 1.5}, 0), "between 0 and 1"),
-        (lambda: job().move_to(FAST, 0), "gain it first"),
         (lambda: job().work_left_us("other"), "cannot be used"),
         (lambda: job().resume(b"{}"), "not the state"),
         (lambda: job().resume(job(2.0).state()), "another job"),
@@ -419,7 +391,6 @@ class Naive:
         self.done = self.saved = Fraction(0)
         self.ready: dict[str, int] = {}
         self.workers: list[str] = []
-        self.preferred: str | None = None
 
     def choose(self) -> None:
         if self.done >= self.work:
@@ -429,9 +400,7 @@ class Naive:
             return
         if self.workers:
             self.saved = self.done
-        ranked = sorted(
-            self.ready, key=lambda each: (each != self.preferred, -SPEEDS[each.partition("/")[0]])
-        )
+        ranked = sorted(self.ready, key=lambda each: -SPEEDS[each.partition("/")[0]])
         warm = [each for each in ranked if self.ready[each] <= self.now]
         if not self.workers:
             self.worked_for = 0
@@ -457,12 +426,6 @@ class Naive:
                 if each != resource:
                     self.ready[each] = self.now + self.COLD[each.partition("/")[0]]
             self.workers = []
-        if resource == self.preferred:
-            self.preferred = None
-        self.choose()
-
-    def move_to(self, resource: str | None) -> None:
-        self.preferred = resource
         self.choose()
 
 
@@ -482,8 +445,8 @@ def happenings_of(*what: str) -> st.SearchStrategy[list[Happening]]:
     return st.lists(one, max_size=25)
 
 
-HAPPENINGS = happenings_of("gain", "gain", "lose", "move_to", "wait")
-WITH_REPORTS = happenings_of("gain", "gain", "lose", "move_to", "report")
+HAPPENINGS = happenings_of("gain", "gain", "lose", "wait")
+WITH_REPORTS = happenings_of("gain", "gain", "lose", "report")
 
 
 def small_job(work_s: int, nodes_max: int, deadline_s: int = 60) -> BatchJob:
@@ -503,9 +466,6 @@ def happen(one: BatchJob, happening: Happening) -> None:
         one.gain(happening.resource, at_us)
     elif happening.what == "lose":
         one.lose(happening.resource, at_us)
-    elif happening.what == "move_to":
-        one.advance(at_us)
-        one.move_to(happening.resource if happening.resource in one.nodes else None, at_us)
     elif happening.what == "report":
         one.measure({"done": happening.after_s / 12}, at_us)
     else:
@@ -522,9 +482,7 @@ def test_it_does_what_the_rules_say_second_by_second(
     for happening in happenings:
         for _ in range(happening.after_s):
             naive.step()
-        if happening.what == "move_to":
-            naive.move_to(happening.resource if happening.resource in naive.ready else None)
-        elif happening.what != "wait":
+        if happening.what != "wait":
             getattr(naive, happening.what)(happening.resource)
         happen(one, happening)
         assert sorted(one.workers) == sorted(naive.workers)

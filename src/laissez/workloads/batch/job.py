@@ -6,8 +6,7 @@ checkpoint). Then it is warm, and stays so.
 **Who works.** At most `nodes_max` nodes at a time, the fastest of those that are warm; among equals
 the one that came first. Who works changes at a checkpoint and at no other time, so a change costs
 no work: the old node goes on while a better one starts up, hands over at the first checkpoint at
-which that one is warm, and is redundant from then on. With `move_to` a tenant asks for a hand-over
-to a node that it likes better for reasons of its own.
+which that one is warm, and is redundant from then on.
 
 **A loss** is the exception. If a node that works is lost, the job falls back to its last
 checkpoint, and the others that worked with it start up anew. A spare that is warm goes on at once.
@@ -16,7 +15,7 @@ checkpoint, and the others that worked with it start up anew. A spare that is wa
 happens is integer arithmetic, and so exact to the microsecond; worth alone is in floats.
 
 **Worth** is in pace, hours of work per hour, as if all nodes that have a part in it were warm and
-the fastest of them worked, whatever a tenant prefers. `now` counts pace as the deadline asks for it
+the fastest of them worked. `now` counts pace as the deadline asks for it
 (laissez.workloads.pace), `full` all of it. A node to come is worth nothing if the rest is done at
 the first checkpoint at which it would be warm: it would never work.
 
@@ -52,7 +51,6 @@ class BatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stretch: Stretch
     ready_us: dict[str, int]
     workers: dict[str, int]
-    preferred: str | None
     done_us: int | None
     is_measured: bool
 
@@ -87,7 +85,6 @@ class BatchJob:
         self._stretch = Stretch(start_us, 0, 0, round(checkpoint_every_s * US_PER_S))
         self._ready_us: dict[str, int] = {}
         self._workers: dict[str, int] = {}
-        self._preferred: str | None = None
         self._done_us: int | None = None
         self._is_measured = False
         self._look_ahead()
@@ -119,8 +116,6 @@ class BatchJob:
         self.advance(at_us)
         if self._ready_us.pop(resource, None) is None:
             return
-        if resource == self._preferred:
-            self._preferred = None
         if resource in self._workers:
             others = [worker for worker in self._workers if worker != resource]
             self._stop(self._saved())
@@ -145,16 +140,6 @@ class BatchJob:
             done = min(round(share * self._work), self._work - 1)
             self._stretch = self._stretch.corrected(self._now_us, done)
             self._done_us = None
-        self._look_ahead()
-        self.advance(self._now_us)
-
-    def move_to(self, resource: str | None, at_us: int) -> None:
-        """Hand over to this node of its own, faster or not, as soon as that costs no work; None
-        takes that back."""
-        if resource is not None and resource not in self._ready_us:
-            raise BadBatch(f"{resource} is not one of its nodes; gain it first")
-        self.advance(at_us)
-        self._preferred = resource
         self._look_ahead()
         self.advance(self._now_us)
 
@@ -296,7 +281,6 @@ class BatchJob:
                 self._stretch,
                 self._ready_us,
                 self._workers,
-                self._preferred,
                 self._done_us,
                 self._is_measured,
             )
@@ -313,7 +297,6 @@ class BatchJob:
         self._stretch = past.stretch
         self._ready_us = past.ready_us
         self._workers = past.workers
-        self._preferred = past.preferred
         self._done_us = past.done_us
         self._is_measured = past.is_measured
         self._look_ahead()
@@ -351,7 +334,7 @@ class BatchJob:
         """
         self._ranked = sorted(
             self._ready_us,
-            key=lambda each: (each != self._preferred, -self._speeds[tree_of(each)]),
+            key=lambda each: -self._speeds[tree_of(each)],
         )
         self._joins_us: dict[str, int] = {}
         if not self.is_done:
