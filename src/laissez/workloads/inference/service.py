@@ -140,10 +140,8 @@ class InferenceService:
             coming_number = self._numbers.get(tree_of(other))
             if coming_number is not None:
                 counts[coming_number] += 1
-        before = self._utility(tuple(counts))
         counts[number] += 1
-        worth = max(0.0, self._utility(tuple(counts)) - before)
-        return Worth(worth, worth)
+        return self._worth_of_one(tuple(counts), number)
 
     def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
         kind_of = self._kind_of
@@ -153,10 +151,7 @@ class InferenceService:
         for other in gone:
             if other in kind_of:
                 counts[kind_of[other]] -= 1
-        before = self._utility(tuple(counts))
-        counts[kind_of[resource]] -= 1
-        worth = max(0.0, before - self._utility(tuple(counts)))
-        return Worth(worth, worth)
+        return self._worth_of_one(tuple(counts), kind_of[resource])
 
     def is_redundant(self, resource: str) -> bool:
         if self._redundant is None:
@@ -263,6 +258,7 @@ class InferenceService:
         self._ahead = self._pool(ahead)
         self._rate_per_s = 0.0 if self.is_done else ahead.requests_per_s
         self._needed_per_s = self._rate_per_s / self.spec.utilisation
+        self._worths: dict[tuple[tuple[int, ...], int], Worth] = {}
         self._present = None
         self._recount()
 
@@ -287,6 +283,15 @@ class InferenceService:
 
     def _utility(self, counts: tuple[int, ...]) -> float:
         return min(self._rate_per_s, self._ahead.capacity_per_s(counts) * self.spec.utilisation)
+
+    def _worth_of_one(self, counts: tuple[int, ...], number: int) -> Worth:
+        """What one of the nodes of a kind is worth among so many."""
+        known = self._worths.get((counts, number))
+        if known is None:
+            without = (*counts[:number], counts[number] - 1, *counts[number + 1 :])
+            worth = max(0.0, self._utility(counts) - self._utility(without))
+            known = self._worths[counts, number] = Worth(worth, worth)
+        return known
 
     def _find_redundant(self) -> Iterator[str]:
         now_us = self._present_us
