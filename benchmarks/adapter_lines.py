@@ -98,8 +98,8 @@ def code_lines(source: str, within: ast.AST | None = None) -> int:
     for node in ast.walk(within or ast.parse(source)):
         if isinstance(node, ast.stmt) and not _is_silent(node):
             lines.update(_own_lines(node))
-    written = source.splitlines()
-    return sum(1 for line in lines if written[line - 1].strip() not in ("", ")", "]", "}"))
+    written = (source.splitlines()[line - 1].strip() for line in lines)
+    return sum(bool(line.strip("()[]{},")) and not line.startswith("#") for line in written)
 
 
 def _is_silent(node: ast.stmt) -> bool:

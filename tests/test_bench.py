@@ -1,5 +1,6 @@
 """The benchmark runs, and says all that it is there to say. Nothing here depends on a clock."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -113,3 +114,35 @@ def test_a_page_without_marks_is_refused_first(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "<!-- bench:begin -->" in done.stderr
     assert page.read_text() == "no marks"
+
+
+def test_lines_of_code_are_counted_as_a_person_would() -> None:
+    """Docstrings, comments, imports, blank lines and lone brackets are not code; and every file
+    that is counted is there."""
+    path = BENCH.parent / "adapter_lines.py"
+    spec = importlib.util.spec_from_file_location("adapter_lines", path)
+    assert spec is not None and spec.loader is not None
+    lines = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = lines
+    spec.loader.exec_module(lines)
+    source = '''"""Doc."""
+
+import os
+
+
+class Farm:
+    """More."""
+
+    def missing(self, kind):
+        # why
+        return max(
+            1,
+            os.cpu_count(),
+        )
+
+    def advance(self, at):
+        self.at = at
+'''
+    assert lines.code_lines(source) == 7
+    assert lines.hook_lines(source) == 4
+    assert all(each.price for each in lines.count())
