@@ -137,6 +137,7 @@ def test_near_the_end_of_a_budget_limits_are_cut_and_the_least_important_node_go
     )
     view = seen(held("h100/g0", limit=9 * DOLLAR), held("h100/g1", limit=9 * DOLLAR))
     released, limited = actions_for(intent, terms, view)
+    assert limited.why == "the budget allows no more until the next step"
     assert released.do == Release("h100/g1")
     assert released.why == "the budget does not pay for it any more"
     assert limited.do == ChangeLimit("h100/g0", 3_600_000)
@@ -454,28 +455,35 @@ def test_a_footprint_is_filled_and_held_at_its_limit() -> None:
 
 
 def test_a_footprint_with_a_budget_is_as_large_as_that_lasts() -> None:
-    """By hand: $30 for ten hours bear $3 an hour. One node at $2 is kept at the whole limit of $4,
-    the second at 3/4 of it, and a third would be worth half of it, $2: that is what it costs."""
-    terms = msgspec.structs.replace(TERMS, budget=Budget(30 * DOLLAR, 10 * HOUR))
+    """By hand: $50 for ten hours bear $5 an hour: two nodes at $2, and no third. When they cost
+    $3 each, which is a fifth more than it bears, both are kept still, at the whole limit; when one
+    costs more than that, it goes."""
+    terms = msgspec.structs.replace(TERMS, budget=Budget(50 * DOLLAR, 10 * HOUR))
     adapter = Footprint(terms, nodes=4, limit=4 * DOLLAR)
-    view = seen(held("h100/g0", limit=4 * DOLLAR), held("h100/g1", limit=4 * DOLLAR))
-    intent = adapter.decide(Crew(), view)
-    assert [each.limit for each in intent.keep] == [4 * DOLLAR, 3 * DOLLAR]
-    assert [wish.limit for wish in intent.wishes] == [2 * DOLLAR, 1_500_000]
+    for rate, kept in ((2 * DOLLAR, 2), (3 * DOLLAR, 2), (3_200_000, 1)):
+        view = seen(*(held(f"h100/g{n}", rate=rate, limit=4 * DOLLAR) for n in range(2)))
+        intent = adapter.decide(Crew(), view)
+        assert [each.limit for each in intent.keep] == [4 * DOLLAR] * kept
+        assert not intent.wishes
+    one = seen(held("h100/g0", limit=4 * DOLLAR))
+    assert [wish.limit for wish in adapter.decide(Crew(), one).wishes] == [4 * DOLLAR]
 
 
-def test_a_scope_that_cannot_be_seen_is_asked_before_the_next() -> None:
-    """The first scope is invisible: it is asked, and if that order rests, the next one, too."""
+def test_beside_a_scope_that_cannot_be_seen_what_is_free_is_asked() -> None:
+    """The first scope is invisible, and may not exist: it is asked, and with it the one where
+    something is free. Where nothing is free, the next one is asked while that order rests."""
     adapter = Footprint(
         msgspec.structs.replace(TERMS, scopes=("h100/east", "h100")), nodes=1, limit=9 * DOLLAR
     )
-    first = adapter.step(Crew(), seen(), 0)[0].do
-    assert isinstance(first, PlaceOrder) and first.scope == "h100/east"
-    rests = order(0, price=9 * DOLLAR, limit=9 * DOLLAR, scope="h100/east", expires=LEASE)
-    for idle in (True, False):
-        assert done(*adapter.step(Crew(), seen(orders=(rests,), idle=idle), 0)) == [
-            PlaceOrder("h100", 9 * DOLLAR, 9 * DOLLAR, "crew.1", LEASE),
-        ]
+    price = 9 * DOLLAR
+    east, anywhere = (
+        PlaceOrder(scope, price, price, f"crew.{number}", LEASE)
+        for number, scope in enumerate(("h100/east", "h100"))
+    )
+    assert done(*adapter.step(Crew(), seen(), 0)) == [east, anywhere]
+    assert done(*adapter.step(Crew(), seen(idle=False), 0)) == [east]
+    rests = order(0, price=price, limit=price, scope="h100/east", expires=LEASE)
+    assert done(*adapter.step(Crew(), seen(orders=(rests,), idle=False), 0)) == [anywhere]
 
 
 def test_a_tree_that_is_not_there_is_not_asked() -> None:

@@ -38,6 +38,7 @@ class Brief(Standing):
         super().__init__(kinds, wanted)
         self.is_over = False
         self.told_us: list[int] = []
+        self.deadline_us: int | None = None
 
     def advance(self, at_us: int) -> None:
         self.told_us.append(at_us)
@@ -184,7 +185,7 @@ def test_it_takes_what_it_wants_and_explains_it(real: Served, pool: Pool) -> Non
         won = stage.said("won")[0]
         assert (won.rate, won.limit, won.tenant) == (2 * DOLLAR, 4 * DOLLAR, "ada")
         assert won.order is not None and won.order.startswith("keeper.")
-        assert won.why == "0 of 2 nodes are held"
+        assert won.why == "it is to hold 2, and this is number 1"
         assert sorted(stage.app.nodes) == sorted(h.resource for h in await client.holdings())
         await stage.end()
 
@@ -747,3 +748,61 @@ def test_a_wait_never_swallows_that_it_is_cancelled() -> None:
                     await waiting
 
     asyncio.run(scene())
+
+
+# --- what a person should be told -----------------------------------------------------------------
+
+
+def test_a_scope_that_does_not_exist_is_told_once_and_holds_nothing_up(
+    real: Served, pool: Pool
+) -> None:
+    """The next scope is taken beside it, and the refusal is one line, however many steps."""
+    pool.add("g0")
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, pool.tree, period_us=US_PER_S // 20)
+        scopes = (f"{pool.tree}/nowhere", pool.tree)
+        stage.adapter = msgspec.structs.replace(
+            stage.adapter, terms=msgspec.structs.replace(stage.terms, scopes=scopes), nodes=2
+        )
+        stage.start()
+        await stage.until(lambda: len(stage.said("won")) == 1)
+        steps = len(stage.said("order"))
+        await asyncio.sleep(0.5)
+        assert [entry.code for entry in stage.said("refused")] == ["unknown_scope"]
+        assert len(stage.said("order")) <= steps + 1
+        await stage.end()
+
+    play(real, scene)
+
+
+def test_a_tree_that_does_not_exist_is_warned_of(real: Served, pool: Pool) -> None:
+    """With the names of those that there are."""
+    pool.add("g0")
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, "B200", dry_run=True)
+        stage.start()
+        assert stage.running is not None
+        await stage.running
+        [warning] = stage.said("warning")
+        assert "there is no tree B200" in warning.why and pool.tree in warning.why
+
+    play(real, scene)
+
+
+def test_a_deadline_that_has_passed_is_told_once(real: Served, pool: Pool) -> None:
+    """The work goes on, and somebody should know."""
+    pool.add("g0")
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, pool.tree, period_us=US_PER_S // 20)
+        stage.app.deadline_us = 1
+        stage.start()
+        await stage.until(lambda: len(stage.said("warning")) == 1)
+        await asyncio.sleep(0.3)
+        await stage.end()
+        [warning] = stage.said("warning")
+        assert warning.why.startswith("the deadline has passed")
+
+    play(real, scene)

@@ -36,6 +36,7 @@ def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action,
     held = own_holdings(terms, view)
     keep, wishes = within_budget(_within_rates(intent), terms, view, held)
     kept = {each.resource: each for each in keep}
+    wanted_limits = {each.resource: each.limit for each in intent.keep}
     given_up = [
         each.resource
         for each in held
@@ -50,7 +51,12 @@ def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action,
             if each.resource not in kept
         ),
         *(
-            Action(ChangeLimit(each.resource, wanted.limit), wanted.why.format(*wanted.figures))
+            Action(
+                ChangeLimit(each.resource, wanted.limit),
+                wanted.why.format(*wanted.figures)
+                if wanted.limit >= min(wanted_limits[each.resource], MAX_RATE)
+                else "the budget allows no more until the next step",
+            )
             for each in held
             if (wanted := kept.get(each.resource)) is not None
             and _is_worth_sending(each, wanted.limit, terms, view)

@@ -5,13 +5,16 @@ order would pass, so the places are asked in turn: the best one first, and the n
 that order rests. If all were asked at once, two tenants could lose a node where one is enough.
 
 A scope can be seen if something is held under it, and a tree always. Of a scope that can't be seen
-the quote of its tree tells nothing: it is never taken for free, and is asked in its turn.
+the quote of its tree tells nothing: it is never taken for free, and is asked in its turn. It may
+not even exist, so that what is free elsewhere is asked beside it; should both be filled, one is
+given back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -44,6 +47,14 @@ def place_at(view: MarketView, scope: str) -> Place | None:
     return Place(scope, quote.rate, is_seen and quote.idle, is_seen)
 
 
+class Asked(NamedTuple):
+    """A wish that could be made, whether it would be filled at once, whether its scope is seen."""
+
+    wish: Wish
+    is_filled: bool
+    is_seen: bool
+
+
 class Turns:
     """Asks in turn, for one node after the other of one step."""
 
@@ -51,15 +62,19 @@ class Turns:
         self._resting = [(order.scope, order.limit) for order in own_orders(terms, view)]
         self._asked: Counter[str] = Counter()
 
-    def ask(self, wishes: Iterable[tuple[Wish, bool]]) -> list[Wish]:
-        """The wishes to make now for one node; each comes with whether it is filled at once."""
+    def ask(self, wishes: Iterable[Asked]) -> list[Wish]:
+        """The wishes to make now for one node."""
         asked = []
-        for wish, is_filled in wishes:
+        only_what_is_filled = False
+        for wish, is_filled, is_seen in wishes:
+            if only_what_is_filled and not is_filled:
+                continue
             asked.append(wish)
             rests = self._rests(wish)
             self._asked[wish.scope] += 1
-            if is_filled or not rests:
+            if is_filled or (is_seen and not rests):
                 break
+            only_what_is_filled |= not rests
         return asked
 
     def _rests(self, wish: Wish) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from laissez.adapters.asking import Turns, place_at
+from laissez.adapters.asking import Asked, Turns, place_at
 from laissez.adapters.budget import STEPS_COVERED
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.intent import Intent, Keep, Terms, Wish, own_holdings
@@ -143,17 +143,18 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         offers = list(self._urgent_offers(app, view, in_time, WHY_URGENT[how_near]))
         if how_near is Hurry.BEHIND:
             return tuple(Turns(self.terms, view).ask(offers))
-        filled = [wish for wish, is_filled in offers if is_filled]
-        return tuple(filled[:1]) or tuple(wish for wish, _ in offers)
+        filled = [offer.wish for offer in offers if offer.is_filled]
+        return tuple(filled[:1]) or tuple(offer.wish for offer in offers)
 
     def _urgent_offers(
         self, app: DeadlineWork, view: MarketView, scopes: Sequence[str], why: str
-    ) -> Iterator[tuple[Wish, bool]]:
+    ) -> Iterator[Asked]:
         for scope in scopes:
             place, limit = place_at(view, scope), self.affordable(app, view, scope)
             if place is not None and limit >= 1:
                 is_filled = place.is_free and place.rate <= limit
-                yield Wish(scope, limit, limit, why, rate=place.rate), is_filled
+                wish = Wish(scope, limit, limit, why, rate=place.rate)
+                yield Asked(wish, is_filled, place.is_seen)
 
     def _cost_there(self, app: DeadlineWork, view: MarketView, scope: str) -> tuple[bool, int]:
         """What is free first; then by what the rest would cost at the quote."""

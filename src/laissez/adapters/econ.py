@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from laissez.adapters.adapter import Trader
-from laissez.adapters.asking import Turns, place_at
+from laissez.adapters.asking import Asked, Turns, place_at
 from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
@@ -43,6 +43,7 @@ class Offer(msgspec.Struct, frozen=True):
     wish: Wish
     worth: Worth
     is_free: bool
+    is_seen: bool
 
     @property
     def rate_per_unit(self) -> float:
@@ -126,7 +127,7 @@ class EconAdapter(Trader, frozen=True):
             if not offers:
                 break
             offers.sort(key=lambda offer: (not offer.is_free, offer.rate_per_unit))
-            wishes += turns.ask((offer.wish, offer.is_free) for offer in offers)
+            wishes += turns.ask(Asked(offer.wish, offer.is_free, offer.is_seen) for offer in offers)
             coming.append(offers[0].wish.scope)
             spend += offers[0].wish.rate
         return tuple(wishes[: self.wishes_max])
@@ -152,7 +153,7 @@ class EconAdapter(Trader, frozen=True):
         if limit < 1:
             return None
         wish = Wish(scope, max(1, bid), limit, WHY_WANTED, worth, place.rate)
-        return Offer(wish, worth, place.is_free and place.rate <= limit)
+        return Offer(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
 
 
 def _cold_and_slow_first(app: Application, held: Sequence[Holding]) -> list[Holding]:

@@ -6,16 +6,24 @@ weakly held, and gives way at once to anybody who offers more. Both pay the rate
 
 Of several scopes the first one with something free is taken, where one that can't be seen may have
 something; if nothing is free, they are asked in turn.
+
+A budget that is to last bears fewer nodes than the contract asks for, if that is so; the limit
+stays. A node is added only if its cost is borne to the end, and kept if it nearly is, so that a
+rate that moves a little changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from laissez.adapters.adapter import Trader
-from laissez.adapters.asking import Place, Turns, place_at
+from laissez.adapters.asking import Asked, Turns, place_at
 from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
 from laissez.adapters.view import MarketView
+from laissez.model import Holding
+
+NEARLY_BORNE = 0.8
 
 
 class Finite(Protocol):
@@ -32,30 +40,36 @@ class Footprint(Trader, frozen=True):
     limit: int
 
     def decide(self, app: Finite, view: MarketView) -> Intent:
-        held = own_holdings(self.terms, view)[: self.nodes]
-        spend = 0
-        keep = []
-        for holding in held:
-            spend += holding.rate
-            keep.append(Keep(holding.resource, self._limit(view, spend), "the contract's limit"))
+        held = self._borne(own_holdings(self.terms, view)[: self.nodes], view)
+        keep = tuple(Keep(each.resource, self.limit, "the contract's limit") for each in held)
+        spend = sum(each.rate for each in held)
         wishes: list[Wish] = []
-        places = [place for scope in self.terms.scopes if (place := place_at(view, scope))]
-        places.sort(key=lambda place: place.is_seen and not place.is_free)
         turns = Turns(self.terms, view)
         for number in range(len(held), self.nodes):
-            why = f"{number} of {self.nodes} nodes are held"
-            offers = [self._offer(view, place, spend, why) for place in places]
-            asked = turns.ask(offer for offer in offers if offer[0].limit >= 1)
+            why = f"it is to hold {self.nodes}, and this is number {number + 1}"
+            asked = turns.ask(self._offers(view, spend, why))
             wishes += asked
             spend += asked[0].rate if asked else 0
-        return Intent(tuple(keep), tuple(wishes), "it is more than the contract asks for")
+        return Intent(keep, tuple(wishes), "it is more than the contract or its budget bears")
 
-    def _offer(self, view: MarketView, place: Place, spend: int, why: str) -> tuple[Wish, bool]:
-        limit = self._limit(view, spend + place.rate)
-        is_filled = place.is_free and place.rate <= limit
-        return Wish(place.scope, limit, limit, why, rate=place.rate), is_filled
+    def _borne(self, held: Sequence[Holding], view: MarketView) -> list[Holding]:
+        """Those that the budget bears nearly to its end, at what they cost now."""
+        borne, spend = [], 0
+        for holding in held:
+            spend += holding.rate
+            if self._pace(view, spend) >= NEARLY_BORNE:
+                borne.append(holding)
+        return borne
 
-    def _limit(self, view: MarketView, spend: int) -> int:
-        """Lower for what the budget does not bear to its end."""
+    def _offers(self, view: MarketView, spend: int, why: str) -> Iterator[Asked]:
+        """One order for each scope where the budget bears another node to its end."""
+        places = [place for scope in self.terms.scopes if (place := place_at(view, scope))]
+        places.sort(key=lambda place: place.is_seen and not place.is_free)
+        for place in places:
+            if self._pace(view, spend + place.rate) == 1.0:
+                wish = Wish(place.scope, self.limit, self.limit, why, rate=place.rate)
+                yield Asked(wish, place.is_free and place.rate <= self.limit, place.is_seen)
+
+    def _pace(self, view: MarketView, spend: int) -> float:
         budget = self.terms.budget
-        return self.limit if budget is None else int(self.limit * budget.pace(view, spend))
+        return 1.0 if budget is None else budget.pace(view, spend)

@@ -26,7 +26,14 @@ import msgspec
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.intent import own_holdings, own_orders
 from laissez.adapters.view import Action, MarketView
-from laissez.client import AsyncClient, Forbidden, LaissezError, Refusal, Unauthenticated
+from laissez.client import (
+    AsyncClient,
+    ConnectionFailed,
+    Forbidden,
+    LaissezError,
+    Refusal,
+    Unauthenticated,
+)
 from laissez.client.errors import refusal
 from laissez.client.money import show_rate
 from laissez.model import (
@@ -34,6 +41,7 @@ from laissez.model import (
     Filled,
     Holding,
     Lost,
+    PlaceOrder,
     Quoted,
     Refused,
     Rejected,
@@ -51,6 +59,7 @@ from laissez.telemetry import Telemetry
 from laissez.workloads.application import US_PER_S, Application, BadApplication
 
 REACTION_S = 0.02
+REACTIONS_APART_S = 0.5
 FAREWELL_S = 5.0
 
 _FATAL = (ServiceCode.UNAUTHENTICATED, ServiceCode.FORBIDDEN)
@@ -70,8 +79,8 @@ async def run_adapter(
     dry_run: bool = False,
 ) -> None:
     """Trade until the application is done or `stop` is set; a dry run is one step that sends
-    nothing. A token that is refused ends it with that error, and nothing else does. The telemetry
-    is closed."""
+    nothing. A token that is refused ends it with that error, and so does an exchange that can't be
+    asked to release what was to be released. The telemetry is closed."""
     run = LiveRun(client, adapter, app, memory, log, dry_run)
     if telemetry is not None:
         run.gauges = Gauges(telemetry, run.warn, left_out_when_stale)
@@ -81,6 +90,9 @@ async def run_adapter(
         else:
             await step_until_stopped(run, stop)
             await run.end(release=release_on_stop)
+    except (Unauthenticated, Forbidden) as error:
+        run.refused(error)
+        raise
     finally:
         await run.listening.close()
         if telemetry is not None:
@@ -116,6 +128,10 @@ class LiveRun:
         self._has_begun = False
         self._has_warned = False
         self._refused: set[str] = set()
+        self._refused_scopes: set[str] = set()
+        self._trees: tuple[str, ...] = ()
+        self._is_overdue = False
+        self._looked_s = self._stepped_s = 0.0
         state = kept.app_state()
         if state is not None:
             _resume(app, state)
@@ -124,12 +140,14 @@ class LiveRun:
 
     async def step(self) -> bool:
         """Look and act once; True if there is nothing left to do."""
+        self._stepped_s = asyncio.get_running_loop().time()
         if not self._dry_run:
             await self.listening.open()
         view, sequence = await self._see()
         self.outage.is_over()
         await self._measure(view.at_us)
         self._advance(view.at_us)
+        self._watch_deadline(view.at_us)
         for action in self._actions(view):
             await self._do(action)
         self._remember(sequence)
@@ -143,7 +161,9 @@ class LiveRun:
         """Until the next step: a period, or until something was won or lost."""
         await pause(self._terms.period_us / US_PER_S, stop, self.listening.stirred)
         if self.listening.stirred.is_set():
-            await pause(REACTION_S, stop)  # what comes together is one step
+            # What comes together is one step; and two of one tenant can't drive each other round.
+            since_s = asyncio.get_running_loop().time() - self._stepped_s
+            await pause(max(REACTION_S, REACTIONS_APART_S - since_s), stop)
 
     async def _see(self) -> tuple[MarketView, int]:
         """Look, and take note of all that has happened until now."""
@@ -171,6 +191,8 @@ class LiveRun:
         if kept.charge_before is None:
             kept.charge_before = bill.charge
         self._tenant = bill.tenant
+        self._trees = status.trees
+        self._looked_s = asyncio.get_running_loop().time()
         self._now_us = max(self._now_us, status.at)
         charge = bill.charge - kept.charge_before
         return MarketView(self._now_us, holdings, orders, quotes, charge), status.sequence
@@ -201,6 +223,12 @@ class LiveRun:
             f"{len(orders)} of its orders; nodes remembered: {len(known)}"
         )
         self._say("begins", why)
+        for tree in dict.fromkeys(tree_of(scope) for scope in self._terms.scopes):
+            if tree not in self._trees:
+                trees = ", ".join(self._trees) or "none yet"
+                self.warn(f"there is no tree {tree}; check the scopes: this market has {trees}")
+        if not is_new and self.app.is_done:
+            self.warn("the work was done already; begin anew with --fresh")
 
     # What happened ----------------------------------------------------------------------------
 
@@ -287,18 +315,17 @@ class LiveRun:
 
     # What is done -----------------------------------------------------------------------------
 
+    def _watch_deadline(self, at_us: int) -> None:
+        deadline_us = getattr(self.app, "deadline_us", None)
+        is_overdue = deadline_us is not None and at_us > deadline_us and not self.app.is_done
+        if is_overdue and not self._is_overdue:
+            self.warn("the deadline has passed, and the work is not done; it goes on until stopped")
+        self._is_overdue = is_overdue
+
     async def _do(self, action: Action) -> None:
-        name, tenant, at = self._terms.name, self._tenant, self._now_us
-        self._log(
-            entry_of(
-                action.do,
-                action.why,
-                at=at,
-                name=name,
-                tenant=tenant,
-                is_rehearsal=self._dry_run,
-            )
-        )
+        is_again = isinstance(action.do, PlaceOrder) and action.do.scope in self._refused_scopes
+        if not is_again:
+            self._say_action(action)
         if self._dry_run:
             return
         self._explaining.intends(action)
@@ -309,6 +336,21 @@ class LiveRun:
             self._say_refused(action, outcome.code, outcome.message)
         elif outcome.events and isinstance(rejected := outcome.events[-1], Rejected):
             self._say_refused(action, rejected.code, rejected.message)
+        elif is_again and isinstance(action.do, PlaceOrder):
+            self._refused_scopes.discard(action.do.scope)
+            self._say_action(action)
+
+    def _say_action(self, action: Action) -> None:
+        self._log(
+            entry_of(
+                action.do,
+                action.why,
+                at=self._now_us,
+                name=self._terms.name,
+                tenant=self._tenant,
+                is_rehearsal=self._dry_run,
+            )
+        )
 
     def _remember(self, sequence: int) -> None:
         if not self._dry_run:
@@ -344,6 +386,8 @@ class LiveRun:
                 "charged until it is released"
             )
             self._say("ends", why)
+            if release:
+                raise ConnectionFailed(f"what it holds could not be released: {why}") from None
 
     async def _leave(self, *, release: bool) -> None:
         view, sequence = await self._see()
@@ -359,13 +403,25 @@ class LiveRun:
 
     # Saying -----------------------------------------------------------------------------------
 
+    def refused(self, error: LaissezError) -> None:
+        """The exchange does not know this tenant any more."""
+        if self._has_begun:
+            self._say("ends", f"the token is refused; what it holds is charged on: {error}")
+
+    def _time_us(self) -> int:
+        """The exchange's time, as far as it has been heard of, and what has passed since."""
+        if not self._looked_s:
+            return self._now_us
+        since_s = asyncio.get_running_loop().time() - self._looked_s
+        return self._now_us + round(since_s * US_PER_S)
+
     def warn(self, why: str) -> None:
         self._say("warning", why)
 
     def _say(self, what: What, why: str, charge: int | None = None) -> None:
         self._log(
             Entry(
-                at=self._now_us,
+                at=self._time_us(),
                 name=self._terms.name,
                 tenant=self._tenant or None,
                 what=what,
@@ -375,6 +431,11 @@ class LiveRun:
         )
 
     def _say_refused(self, action: Action, code: str, message: str) -> None:
+        """An order that is refused in one step as in the one before is told once."""
+        if isinstance(action.do, PlaceOrder):
+            if action.do.scope in self._refused_scopes:
+                return
+            self._refused_scopes.add(action.do.scope)
         entry = entry_of(
             action.do, message, at=self._now_us, name=self._terms.name, tenant=self._tenant
         )

@@ -81,8 +81,7 @@ def alone_with(path: Path) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BadMemory(
-                    f"an adapter with the memory {path} is running already; stop it first, or "
-                    "name another file with --memory"
+                    f"an adapter with the memory {path} is running already; stop it first"
                 ) from None
         yield
 

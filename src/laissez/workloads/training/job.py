@@ -172,6 +172,10 @@ class TrainingJob:
         return self._memory.is_done
 
     @property
+    def deadline_us(self) -> int | None:
+        return self.spec.deadline_us
+
+    @property
     def samples_done(self) -> float:
         """Up to now, saved or not."""
         return min(self._reckoned(), self._most)
