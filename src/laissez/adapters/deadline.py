@@ -16,12 +16,14 @@ right after a checkpoint.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
 from laissez.adapters.asking import Asked, Turns, place_at
 from laissez.adapters.budget import STEPS_COVERED
 from laissez.adapters.econ import EconAdapter
+from laissez.adapters.econ import Offer as EconOffer
 from laissez.adapters.intent import Intent, Keep, Terms, Wish, own_holdings
 from laissez.adapters.pricing import BATCH_HORIZON_S, Pricing
 from laissez.adapters.urgency import (
@@ -92,8 +94,34 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         ]
         how_near = hurry(self.plan, self.policy, self, app, view, held)
         if how_near is Hurry.NONE:
-            return self._patient(app, view, held)
+            intent = self._patient(app, view, held)
+            if not _gives_up(intent, held):
+                return intent
+            # To be without a node must not be what makes it urgent: it would buy the same again.
+            how_near = hurry(self.plan, self.policy, self, app, view, ())
+            if how_near is Hurry.NONE:
+                return intent
         return self._urgent(app, view, held, how_near)
+
+    def value(self, view: MarketView, spend_micros_per_hour: int) -> float:
+        """What it can afford is paced by the work that is left, not by the end of its budget."""
+        return self.micros_per_unit
+
+    def offer(
+        self, app: Any, view: MarketView, scope: str, coming: Sequence[str], spend: int
+    ) -> EconOffer | None:
+        """What any application would order, as far as the budget bears it to the end."""
+        offer = super().offer(app, view, scope, coming, spend)
+        affordable = self.affordable(app, view, scope)
+        if offer is None or offer.wish.limit <= affordable:
+            return offer
+        if affordable < 1:
+            return None
+        wish = msgspec.structs.replace(
+            offer.wish, price=min(offer.wish.price, affordable), limit=affordable
+        )
+        is_free = offer.is_free and wish.rate <= affordable
+        return msgspec.structs.replace(offer, wish=wish, is_free=is_free)
 
     def affordable(self, app: DeadlineWork, view: MarketView, place: str) -> int:
         """The rate that the rest of the budget pays until the work is done there."""
@@ -171,12 +199,13 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
     def _patient(self, app: DeadlineWork, view: MarketView, held: Sequence[Holding]) -> Intent:
         """Trade for what the work is worth; with a node, look for a cheaper one."""
         if not held:
-            return Intent((), self._patient_wishes(app, view))
+            return Intent((), self.wishes(app, view, (), nodes_max=1))
         target = min(held, key=lambda each: self._rest_costs(app, each))
         working = at_work(app, held)
         if target in working or not working:
             keep = self._patient_keep(app, view, target)
-            return Intent((keep,), self._cheaper(app, view, target), "another node is cheaper")
+            cheaper = self._cheaper(app, view, target) if working else ()
+            return Intent((keep,), cheaper, "another node is cheaper")
         is_warm = app.cold_start_s(target.resource) <= 0
         since_us = app.since_checkpoint_s(working[0].resource) * US_PER_S
         moves_now = is_warm and since_us <= self.terms.period_us
@@ -186,16 +215,6 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
             (),
             "a cheaper node is warm, and a checkpoint has just been made",
         )
-
-    def _patient_wishes(self, app: DeadlineWork, view: MarketView) -> tuple[Wish, ...]:
-        """What any application would wish for, as far as the budget bears it to the end."""
-        wishes = []
-        for wish in self.wishes(app, view, (), nodes_max=1):
-            limit = min(wish.limit, self.affordable(app, view, wish.scope))
-            if limit >= 1:
-                price = min(wish.price, limit)
-                wishes.append(msgspec.structs.replace(wish, price=price, limit=limit))
-        return tuple(wishes)
 
     def _patient_keep(self, app: DeadlineWork, view: MarketView, holding: Holding) -> Keep:
         """As if it were the only node, for soon it is."""
@@ -218,6 +237,8 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
             place = place_at(view, scope)
             if place is None or not place.is_free or tree_of(scope) not in app.kinds:
                 continue
+            if tree_of(scope) == tree_of(holding.resource):
+                continue  # its own presence may be what makes its place dearer
             needed_us = time_needed_us(app, scope)
             both_us = min(app.cold_start_us(tree_of(scope)) + till_us, left_us)
             costs = place.rate * needed_us + holding.rate * both_us
@@ -229,3 +250,9 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
             return ()
         rate = max(1, best.rate)
         return (Wish(best.scope, rate, rate, "the rest costs less there", rate=best.rate),)
+
+
+def _gives_up(intent: Intent, held: Sequence[Holding]) -> bool:
+    """It would lose its node to its own limit."""
+    limits = {each.resource: each.limit for each in intent.keep}
+    return bool(held) and all(limits.get(each.resource, 0) < each.rate for each in held)

@@ -97,10 +97,11 @@ class EconAdapter(Trader, frozen=True):
         restart_s = app.cold_start_s(tree_of(path))
         redone_s = app.since_checkpoint_s(path)
         limit = int(self.pricing.limit(value * worth.now, restart_s, redone_s, rate))
-        full = value * worth.full
+        more = 1 + self.pricing.hysteresis
+        full = value * worth.full * more
         nobody_else = holding.cause == "floor" and full >= rate and full > 0
         if nobody_else and self.pricing.variant != "paper":
-            limit = max(limit, int(min(full, rate * (1 + self.pricing.hysteresis))), 1)
+            limit = max(limit, int(min(full, rate * more)), 1)
         return Keep(path, limit, WHY_KEPT, (worth.now, redone_s))
 
     # Growing ----------------------------------------------------------------------------------
@@ -149,7 +150,7 @@ class EconAdapter(Trader, frozen=True):
                 bid = limit = max(bid, place.rate, 1)
             elif not place.is_seen:
                 # Whatever is free there is taken, as far as it is still worth that once it is paid.
-                limit = max(bid, int(self.value(view, spend + full) * worth.full))
+                limit = max(bid, min(full, int(self.value(view, spend + full) * worth.full)))
         if limit < 1:
             return None
         wish = Wish(scope, max(1, bid), limit, WHY_WANTED, worth, place.rate)

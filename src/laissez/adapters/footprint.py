@@ -66,8 +66,9 @@ class Footprint(Trader, frozen=True):
         places = [place for scope in self.terms.scopes if (place := place_at(view, scope))]
         places.sort(key=lambda place: place.is_seen and not place.is_free)
         for place in places:
-            if self._pace(view, spend + place.rate) == 1.0:
-                wish = Wish(place.scope, self.limit, self.limit, why, rate=place.rate)
+            rate = place.rate if place.is_seen else self.limit
+            if self._pace(view, spend + rate) == 1.0:
+                wish = Wish(place.scope, self.limit, self.limit, why, rate=rate)
                 yield Asked(wish, place.is_free and place.rate <= self.limit, place.is_seen)
 
     def _pace(self, view: MarketView, spend: int) -> float:

@@ -3,7 +3,8 @@
 Usually everything can. If not, everything that is kept or wished for first gets what it costs now,
 in the order of its importance; what is left then raises limits in that order. A holding that a
 guard protects is charged up to the limit that it won with, whatever its limit is now; it is counted
-with that, and released if it can't be paid.
+with that, and released if it can't be paid. So an order never gets all of the wall for its limit:
+won under a guard, it could not be kept a moment later.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import msgspec
 from laissez.adapters.intent import Intent, Keep, Terms, Wish
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
+
+ROOMY = 2 / 3
+"""What part of the wall an order may have."""
 
 
 def within_budget(
@@ -31,8 +35,10 @@ def within_budget(
         if each.resource in by_resource
     ]
     most = sum(max(each.limit, least) for each, least in keep)
-    if most + sum(wish.limit for wish in intent.wishes) <= left:
+    wished = sum(wish.limit for wish in intent.wishes)
+    if most + wished <= (ROOMY * left if wished else left):
         return intent.keep, intent.wishes
+    roomy = int(ROOMY * left)
     kept: list[tuple[Keep, int]] = []
     for each, least in keep:
         if least <= left:
@@ -44,7 +50,7 @@ def within_budget(
         if least <= left:
             wishes.append((wish, least))
             left -= least
-    return _raised(kept, wishes, left)
+    return _raised(kept, wishes, left, roomy)
 
 
 def is_protected(holding: Holding, view: MarketView) -> bool:
@@ -54,11 +60,16 @@ def is_protected(holding: Holding, view: MarketView) -> bool:
 
 def _least(keep: Keep, holding: Holding, view: MarketView) -> int:
     """What a holding may be charged even if its limit is cut as far as it goes."""
-    return holding.limit if is_protected(holding, view) else min(keep.limit, holding.rate)
+    if is_protected(holding, view):
+        return holding.limit
+    return min(keep.limit, max(1, holding.rate))  # at 0, anybody's lowest bid would take it
 
 
 def _raised(
-    kept: Sequence[tuple[Keep, int]], wishes: Sequence[tuple[Wish, int]], left: int
+    kept: Sequence[tuple[Keep, int]],
+    wishes: Sequence[tuple[Wish, int]],
+    left: int,
+    roomy: int,
 ) -> tuple[list[Keep], list[Wish]]:
     """Limits as high as they were asked for, while there is something left."""
     raised, raised_wishes = [], []
@@ -67,7 +78,7 @@ def _raised(
         left -= max(0, limit - least)
         raised.append(msgspec.structs.replace(keep, limit=limit))
     for wish, least in wishes:
-        limit = min(wish.limit, least + left)
+        limit = min(wish.limit, least + left, max(least, roomy))
         left -= limit - least
         raised_wishes.append(
             msgspec.structs.replace(wish, price=min(wish.price, limit), limit=limit)

@@ -162,6 +162,13 @@ class GuardSpec(Struct, frozen=True, kw_only=True):
 class GuardsSpec(_MapSpec, frozen=True, kw_only=True, tag="guards"):
     trees: dict[str, GuardSpec]
 
+    def __post_init__(self) -> None:
+        for tree in self.trees:
+            if "/" in tree:
+                raise BadField(
+                    ("trees", tree), f"guards are those of a whole tree; write {tree_of(tree)}"
+                )
+
     def scopes_named(self) -> Iterator[tuple[Place, str]]:
         return ((("trees", tree), tree) for tree in self.trees)
 

@@ -133,10 +133,10 @@ class World:
 
     def run(self, until_us: int) -> None:
         """Let everything happen up to an instant, and that instant with it."""
-        while self._planned and self._planned[0][0] <= until_us:
-            at_us, _, do = heappop(self._planned)
-            self._let_time_pass(at_us)
-            do(at_us)
+        while (next_us := self._next_us()) is not None and next_us <= until_us:
+            self._let_time_pass(next_us)
+            if self._planned and self._planned[0][0] <= next_us:
+                heappop(self._planned)[2](next_us)
         self._let_time_pass(until_us)
         for tenant in self._tenants.values():
             tenant.app.advance(until_us)
@@ -147,11 +147,14 @@ class World:
         self._sequence += 1
         heappush(self._planned, (at_us, self._sequence, do))
 
+    def _next_us(self) -> int | None:
+        """The next instant at which something is planned, or falls due in the market."""
+        due_us = self.market.next_timer()
+        planned_us = self._planned[0][0] if self._planned else None
+        return min((at for at in (due_us, planned_us) if at is not None), default=None)
+
     def _let_time_pass(self, at_us: int) -> None:
-        """What falls due on the way acts at its own instant."""
-        while (due := self.market.next_timer()) is not None and due <= at_us:
-            self._spread(self.venue.apply(record_of(LetTimePass(), None, due, 0)))
-        if at_us > self.now_us:
+        if at_us > self.now_us or self.market.next_timer() == at_us:
             self._spread(self.venue.apply(record_of(LetTimePass(), None, at_us, 0)))
 
     def _periodic(self, tenant: Tenant, at_us: int) -> None:
