@@ -174,9 +174,9 @@ def test_a_protected_holding_counts_with_what_it_may_be_charged() -> None:
     assert done(*actions_for(intent, terms, seen(protected))) == [Release("h100/g0")]
     payable = held("h100/g0", limit=3_200_000, safe_until=SECOND)
     assert done(*actions_for(intent, terms, seen(payable))) == []
-    # $3.60 an hour can be paid: the rest of a higher limit is cut, and the node stays.
+    # While it is protected its limit is left alone, however much the node is worth.
     dear = Intent((Keep("h100/g0", 90 * DOLLAR),))
-    assert done(*actions_for(dear, terms, seen(payable))) == [ChangeLimit("h100/g0", 3_600_000)]
+    assert done(*actions_for(dear, terms, seen(payable))) == []
 
 
 # Orders -----------------------------------------------------------------------------------------

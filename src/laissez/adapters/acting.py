@@ -72,8 +72,8 @@ def _why_released(holding: Holding, intent: Intent) -> str:
 
 
 def _is_worth_sending(holding: Holding, limit: int, terms: Terms, view: MarketView) -> bool:
-    """A limit lowered under a guard's protection would act later, at a moment nobody chose."""
-    if limit == holding.limit or (limit < holding.limit and is_protected(holding, view)):
+    """Under a guard's protection a limit means nothing yet but what may be charged meanwhile."""
+    if limit == holding.limit or is_protected(holding, view):
         return False
     if limit < holding.rate:
         return True

@@ -30,7 +30,7 @@ def within_budget(
     left = terms.budget.affordable_rate(view, terms.period_us)
     by_resource = {holding.resource: holding for holding in held}
     keep = [
-        (each, _least(each, by_resource[each.resource], view))
+        _counted(each, by_resource[each.resource], view)
         for each in intent.keep
         if each.resource in by_resource
     ]
@@ -58,11 +58,12 @@ def is_protected(holding: Holding, view: MarketView) -> bool:
     return holding.safe_until is not None and holding.safe_until > view.at_us
 
 
-def _least(keep: Keep, holding: Holding, view: MarketView) -> int:
-    """What a holding may be charged even if its limit is cut as far as it goes."""
+def _counted(keep: Keep, holding: Holding, view: MarketView) -> tuple[Keep, int]:
+    """A holding, and what it may be charged even if its limit is cut as far as it goes."""
     if is_protected(holding, view):
-        return holding.limit
-    return min(keep.limit, max(1, holding.rate))  # at 0, anybody's lowest bid would take it
+        return msgspec.structs.replace(keep, limit=holding.limit), holding.limit
+    # At 0, anybody's lowest bid would take it.
+    return keep, min(keep.limit, max(1, holding.rate))
 
 
 def _raised(
