@@ -144,16 +144,17 @@ def test_near_the_end_of_a_budget_limits_are_cut_and_the_least_important_node_go
 
 
 def test_the_wall_pays_rates_before_limits() -> None:
-    """$0.02 pays $7.20 an hour for 2 steps: two nodes and a third at $2 each, $1.20 for limits."""
-    terms = msgspec.structs.replace(TERMS, budget=Budget(20_000))
+    """$0.03 pays $10.80 an hour for 2 steps, $7.20 of it open to orders: two nodes and a third at
+    $2 each, but no fourth. Of the $4.80 that are left the limits take $3 and $1.80."""
+    terms = msgspec.structs.replace(TERMS, budget=Budget(30_000))
     intent = Intent(
         (Keep("h100/g0", 5 * DOLLAR), Keep("h100/g1", 5 * DOLLAR)),
         (Wish("h100", 5 * DOLLAR, 5 * DOLLAR, rate=2 * DOLLAR),) * 2,
     )
     view = seen(held("h100/g0", limit=9 * DOLLAR), held("h100/g1", limit=9 * DOLLAR))
     assert done(*actions_for(intent, terms, view)) == [
-        ChangeLimit("h100/g0", 3_200_000),
-        ChangeLimit("h100/g1", 2_000_000),
+        ChangeLimit("h100/g0", 5_000_000),
+        ChangeLimit("h100/g1", 3_800_000),
         PlaceOrder("h100", 2_000_000, 2_000_000, "crew.0", LEASE),
     ]
 

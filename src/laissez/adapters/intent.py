@@ -7,6 +7,7 @@ for, each wish one order. `acting` turns it into the fewest actions, `wall` cuts
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from laissez.adapters.budget import Budget
 from laissez.adapters.view import MarketView
@@ -24,6 +25,9 @@ class Keep(msgspec.Struct, frozen=True):
     why: str = ""
     figures: tuple[float, ...] = ()
 
+    def limited(self, limit: int) -> Keep:
+        return replace(self, limit=limit)
+
 
 class Wish(msgspec.Struct, frozen=True):
     """One more resource under a scope, at this price and limit; `rate` is what it may cost."""
@@ -34,6 +38,9 @@ class Wish(msgspec.Struct, frozen=True):
     why: str = ""
     figures: tuple[float, ...] = ()
     rate: int = 0
+
+    def limited(self, limit: int) -> Wish:
+        return replace(self, price=min(self.price, limit), limit=limit)
 
 
 class Intent(msgspec.Struct, frozen=True):

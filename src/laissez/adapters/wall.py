@@ -3,22 +3,28 @@
 Usually everything can. If not, everything that is kept or wished for first gets what it costs now,
 in the order of its importance; what is left then raises limits in that order. A holding that a
 guard protects is charged up to the limit that it won with, whatever its limit is now; it is counted
-with that, and released if it can't be paid. So an order never gets all of the wall for its limit:
-won under a guard, it could not be kept a moment later.
+with that, and released if it can't be paid.
+
+New orders may fill the wall only up to a part of it. The wall comes nearer with every moment that
+is paid for, and what is won under a guard counts with its whole limit: if it had been bought with
+the last of the money, it would have to be released at once, and would be bought again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from laissez.adapters.intent import Intent, Keep, Terms, Wish
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 
-ROOMY = 2 / 3
-"""What part of the wall an order may have."""
+T = TypeVar("T", Keep, Wish)
+
+FOR_ORDERS = 2 / 3
+"""Up to what part of the wall there may be new orders."""
 
 
 def within_budget(
@@ -27,30 +33,23 @@ def within_budget(
     """The intent as far as it can be paid for."""
     if terms.budget is None:
         return intent.keep, intent.wishes
-    left = terms.budget.affordable_rate(view, terms.period_us)
+    wall = terms.budget.affordable_rate(view, terms.period_us)
     by_resource = {holding.resource: holding for holding in held}
     keep = [
         _counted(each, by_resource[each.resource], view)
         for each in intent.keep
         if each.resource in by_resource
     ]
-    most = sum(max(each.limit, least) for each, least in keep)
-    wished = sum(wish.limit for wish in intent.wishes)
-    if most + wished <= (ROOMY * left if wished else left):
+    most = sum(each.limit for each, _ in keep) + sum(wish.limit for wish in intent.wishes)
+    if most <= FOR_ORDERS * wall:
         return intent.keep, intent.wishes
-    roomy = int(ROOMY * left)
-    kept: list[tuple[Keep, int]] = []
-    for each, least in keep:
-        if least <= left:
-            kept.append((each, least))
-            left -= least
-    wishes: list[tuple[Wish, int]] = []
-    for wish in intent.wishes:
-        least = min(max(1, wish.rate), wish.limit)
-        if least <= left:
-            wishes.append((wish, least))
-            left -= least
-    return _raised(kept, wishes, left, roomy)
+    kept, left = _paid(keep, wall)
+    beyond = wall - int(FOR_ORDERS * wall)
+    wishes, for_orders = _paid(
+        [(wish, min(max(1, wish.rate), wish.limit)) for wish in intent.wishes], left - beyond
+    )
+    raised, left = _raised(kept, left if not wishes else for_orders + beyond)
+    return raised, _raised(wishes, min(left, for_orders))[0]
 
 
 def is_protected(holding: Holding, view: MarketView) -> bool:
@@ -61,27 +60,26 @@ def is_protected(holding: Holding, view: MarketView) -> bool:
 def _counted(keep: Keep, holding: Holding, view: MarketView) -> tuple[Keep, int]:
     """A holding, and what it may be charged even if its limit is cut as far as it goes."""
     if is_protected(holding, view):
-        return msgspec.structs.replace(keep, limit=holding.limit), holding.limit
+        return replace(keep, limit=holding.limit), holding.limit
     # At 0, anybody's lowest bid would take it.
     return keep, min(keep.limit, max(1, holding.rate))
 
 
-def _raised(
-    kept: Sequence[tuple[Keep, int]],
-    wishes: Sequence[tuple[Wish, int]],
-    left: int,
-    roomy: int,
-) -> tuple[list[Keep], list[Wish]]:
+def _paid(wanted: Sequence[tuple[T, int]], left: int) -> tuple[list[tuple[T, int]], int]:
+    """Those whose least is paid, in their order; and what is left."""
+    paid = []
+    for each, least in wanted:
+        if least <= left:
+            paid.append((each, least))
+            left -= least
+    return paid, left
+
+
+def _raised(paid: Sequence[tuple[T, int]], left: int) -> tuple[list[T], int]:
     """Limits as high as they were asked for, while there is something left."""
-    raised, raised_wishes = [], []
-    for keep, least in kept:
-        limit = min(keep.limit, least + left)
-        left -= max(0, limit - least)
-        raised.append(msgspec.structs.replace(keep, limit=limit))
-    for wish, least in wishes:
-        limit = min(wish.limit, least + left, max(least, roomy))
+    raised: list[T] = []
+    for each, least in paid:
+        limit = min(each.limit, least + left)
         left -= limit - least
-        raised_wishes.append(
-            msgspec.structs.replace(wish, price=min(wish.price, limit), limit=limit)
-        )
-    return raised, raised_wishes
+        raised.append(each.limited(limit))
+    return raised, left
