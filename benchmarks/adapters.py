@@ -29,7 +29,7 @@ from laissez.adapters.intent import Terms
 from laissez.adapters.training import TrainingAdapter
 from laissez.adapters.view import Action, MarketView
 from laissez.model import ChangeFloor, Holding, OfferResource
-from laissez.runners.simulated import Tenant, World
+from laissez.simulation.world import Tenant, World
 from laissez.workloads.application import Application
 from laissez.workloads.batch import BatchJob, Work
 from laissez.workloads.inference import (

@@ -26,7 +26,7 @@ from laissez.model import (
     Release,
 )
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.runners.simulated import Tenant, World
+from laissez.simulation.world import Tenant, World
 from laissez.workloads.batch import BatchJob, Work
 from toy import Crew
 

@@ -7,7 +7,7 @@ from laissez.adapters.inference import inference_adapter
 from laissez.adapters.intent import Terms
 from laissez.adapters.view import MarketView
 from laissez.model import ChangeFloor, ChangeLimit, Holding, OfferResource, PlaceOrder, Quoted
-from laissez.runners.simulated import Tenant, World
+from laissez.simulation.world import Tenant, World
 from laissez.workloads.inference import (
     Hardware,
     InferenceService,

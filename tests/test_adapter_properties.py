@@ -30,7 +30,7 @@ from laissez.model import (
 )
 from laissez.model.paths import covers
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.runners.simulated import Tenant, World
+from laissez.simulation.world import Tenant, World
 from laissez.workloads.application import Application
 from laissez.workloads.batch import BatchJob, Work
 from laissez.workloads.inference import (

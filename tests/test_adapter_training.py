@@ -18,7 +18,7 @@ from laissez.model import (
     Quoted,
 )
 from laissez.model.values import Cause
-from laissez.runners.simulated import Tenant, World
+from laissez.simulation.world import Tenant, World
 from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
 from toy import Crew
 

@@ -21,7 +21,7 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.intent import Terms
 from laissez.model import ChangeFloor, Filled, Lost, OfferResource
-from laissez.runners.simulated import Tenant, World
+from laissez.simulation.world import Tenant, World
 from laissez.workloads.batch import BatchJob, Work
 
 S = 1_000_000

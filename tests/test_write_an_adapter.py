@@ -15,7 +15,7 @@ import laissez
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
 from laissez.model import ChangeFloor, OfferResource
-from laissez.runners.simulated import Tenant, World
+from laissez.simulation.world import Tenant, World
 from laissez.workloads.application import NO_WORTH, Application, BadApplication, Worth
 from laissez.workloads.simple import NODES_MAX, SimpleApplication
 from laissez.workloads.standing import Standing

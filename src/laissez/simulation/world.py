@@ -1,17 +1,15 @@
-"""A simulated world: one market, tenants with adapters, operators with maps, and time that jumps.
+"""A simulated market: tenants with adapters, operators with maps, and time that jumps.
 
 Everybody steps periodically. Whoever wins or loses a resource learns it at once and steps again
 after a short while, the reaction time: so nobody reacts within the instant, and nothing can go
-round in circles without time passing. What is done goes through the exchange's own rules: orders
-have ids of their tenant's own, and a tenant is told what the service would tell it.
-
-Order in time: (instant, sequence in which it was planned). There is no randomness here.
+round in circles without time passing. A node that is lost is lost at once; one that is won arrives
+after its handover. What is done goes through the exchange's own rules: orders have ids of their
+tenant's own, and a tenant is told what the service would tell it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
 
 import msgspec
 
@@ -33,6 +31,7 @@ from laissez.model import (
     Release,
 )
 from laissez.model.paths import covers
+from laissez.simulation.kernel import ARRIVAL, DUE, Kernel
 from laissez.workloads.application import Application
 
 REACTION_US = 20_000
@@ -55,6 +54,13 @@ class Tenant(msgspec.Struct, eq=False):
     app: Application
     begins_us: int = 0
     is_woken: bool = False
+    arriving: dict[str, int] = {}
+    """What it has won and not received yet, and since when it is its own."""
+
+
+def at_once(tenant: str) -> int:
+    """A handover that takes no time."""
+    return 0
 
 
 class World:
@@ -66,15 +72,19 @@ class World:
         *,
         venue: Venue | None = None,
         reaction_us: int = REACTION_US,
+        handover_us: Callable[[str], int] = at_once,
         keeps_log: bool = True,
     ) -> None:
         self.venue = venue or Venue()
+        self.kernel = Kernel()
+        self.kernel.now_us = self.market.now
         self.reaction_us = reaction_us
         self.log: list[Said] = []
+        self._handover_us = handover_us
         self._keeps_log = keeps_log
         self._tenants: dict[str, Tenant] = {}
-        self._planned: list[tuple[int, int, Callable[[int], object]]] = []
         self._sequence = 0
+        self._due_us: int | None = None
         for tenant in tenants:
             self.join(tenant)
 
@@ -84,7 +94,7 @@ class World:
 
     @property
     def now_us(self) -> int:
-        return self.market.now
+        return self.kernel.now_us
 
     @property
     def tenants(self) -> dict[str, Tenant]:
@@ -100,7 +110,7 @@ class World:
         for resource in self.market.holdings(tenant.name):
             if _concerns(tenant, resource):
                 tenant.app.gain(resource, self.now_us)
-        self._plan(max(tenant.begins_us, self.now_us), lambda at_us: self._periodic(tenant, at_us))
+        self.at(max(tenant.begins_us, self.now_us), lambda at_us: self._periodic(tenant, at_us))
 
     def leave(self, name: str) -> None:
         """A tenant is gone: its orders are cancelled and its resources released, now."""
@@ -112,16 +122,11 @@ class World:
 
     def at(self, at_us: int, do: Callable[[int], object]) -> None:
         """Let something happen at an instant."""
-        self._plan(at_us, do)
+        self.kernel.at(at_us, do)
 
     def every(self, period_us: int, do: Callable[[int], object], *, begins_us: int = 0) -> None:
         """Let something happen again and again."""
-
-        def again(at_us: int) -> None:
-            do(at_us)
-            self._plan(at_us + period_us, again)
-
-        self._plan(begins_us, again)
+        self.kernel.every(period_us, do, begins_us=begins_us)
 
     def operate(self, instruction: Instruction, at_us: int, why: str = "") -> tuple[Event, ...]:
         """Do something in the operator's name."""
@@ -129,32 +134,34 @@ class World:
 
     def operate_at(self, at_us: int, instruction: Instruction, why: str = "") -> None:
         """Do something in the operator's name later."""
-        self._plan(at_us, lambda now_us: self._do(None, instruction, now_us, why))
+        self.at(at_us, lambda now_us: self._do(None, instruction, now_us, why))
 
     def run(self, until_us: int) -> None:
         """Let everything happen up to an instant, and that instant with it."""
-        while (next_us := self._next_us()) is not None and next_us <= until_us:
-            self._let_time_pass(next_us)
-            if self._planned and self._planned[0][0] <= next_us:
-                heappop(self._planned)[2](next_us)
+        self._look_ahead()
+        self.kernel.run(until_us)
         self._let_time_pass(until_us)
         for tenant in self._tenants.values():
             tenant.app.advance(until_us)
 
     # Inside -----------------------------------------------------------------------------------
 
-    def _plan(self, at_us: int, do: Callable[[int], object]) -> None:
-        self._sequence += 1
-        heappush(self._planned, (at_us, self._sequence, do))
-
-    def _next_us(self) -> int | None:
-        """The next instant at which something is planned, or falls due in the market."""
+    def _look_ahead(self) -> None:
+        """Be there when something falls due in the market."""
         due_us = self.market.next_timer()
-        planned_us = self._planned[0][0] if self._planned else None
-        return min((at for at in (due_us, planned_us) if at is not None), default=None)
+        if due_us is not None and (self._due_us is None or due_us < self._due_us):
+            self._due_us = due_us
+            self.kernel.at(max(due_us, self.now_us), self._fall_due, DUE)
+
+    def _fall_due(self, at_us: int) -> None:
+        if self._due_us is not None and at_us >= self._due_us:
+            self._due_us = None
+            self._let_time_pass(at_us)
+            self._look_ahead()
 
     def _let_time_pass(self, at_us: int) -> None:
-        if at_us > self.now_us or self.market.next_timer() == at_us:
+        due_us = self.market.next_timer()
+        if at_us > self.market.now or (due_us is not None and due_us <= at_us):
             self._spread(self.venue.apply(record_of(LetTimePass(), None, at_us, 0)))
 
     def _periodic(self, tenant: Tenant, at_us: int) -> None:
@@ -162,7 +169,7 @@ class World:
             return
         self._step(tenant, at_us)
         period_us = tenant.adapter.terms.period_us
-        self._plan(at_us + period_us, lambda at_us: self._periodic(tenant, at_us))
+        self.at(at_us + period_us, lambda at_us: self._periodic(tenant, at_us))
 
     def _react(self, tenant: Tenant, at_us: int) -> None:
         tenant.is_woken = False
@@ -170,6 +177,8 @@ class World:
             self._step(tenant, at_us)
 
     def _step(self, tenant: Tenant, at_us: int) -> None:
+        if tenant.arriving:
+            return  # it steps when that has arrived
         tenant.app.advance(at_us)
         view = view_of(self.market, tenant, at_us)
         for action in tenant.adapter.step(tenant.app, view, at_us):
@@ -183,6 +192,7 @@ class World:
             if events and isinstance(events[-1], Rejected):
                 self.log.append(Said(at_us, who or "", events[-1]))
         self._spread(events)
+        self._look_ahead()
         return events
 
     def _spread(self, events: tuple[Event, ...]) -> None:
@@ -199,18 +209,43 @@ class World:
             if isinstance(notice, Filled | Lost) and not _concerns(tenant, notice.resource):
                 continue
             if isinstance(notice, Filled):
-                tenant.app.advance(notice.at)
-                tenant.app.gain(notice.resource, notice.at)
+                self._hand_over(tenant, notice.resource, notice.at)
             elif isinstance(notice, Lost):
-                tenant.app.advance(notice.at)
-                tenant.app.lose(notice.resource, notice.at)
+                self._take_away(tenant, notice.resource, notice.at)
             else:
                 continue
             if self._keeps_log:
                 self.log.append(Said(notice.at, tenant.name, notice))
-            if not tenant.is_woken:
-                tenant.is_woken = True
-                self._plan(notice.at + self.reaction_us, lambda at_us: self._react(tenant, at_us))
+
+    def _hand_over(self, tenant: Tenant, resource: str, at_us: int) -> None:
+        handover_us = self._handover_us(tenant.name)
+        if handover_us == 0:
+            self._arrive(tenant, resource, at_us)
+            return
+        tenant.arriving[resource] = at_us
+
+        def arrive(now_us: int) -> None:
+            if tenant.arriving.get(resource) == at_us:
+                del tenant.arriving[resource]
+                self._arrive(tenant, resource, now_us)
+
+        self.kernel.at(at_us + handover_us, arrive, ARRIVAL)
+
+    def _arrive(self, tenant: Tenant, resource: str, at_us: int) -> None:
+        tenant.app.advance(at_us)
+        tenant.app.gain(resource, at_us)
+        self._wake(tenant, at_us)
+
+    def _take_away(self, tenant: Tenant, resource: str, at_us: int) -> None:
+        tenant.app.advance(at_us)
+        if tenant.arriving.pop(resource, None) is None:
+            tenant.app.lose(resource, at_us)
+        self._wake(tenant, at_us)
+
+    def _wake(self, tenant: Tenant, at_us: int) -> None:
+        if not tenant.is_woken:
+            tenant.is_woken = True
+            self.at(at_us + self.reaction_us, lambda at_us: self._react(tenant, at_us))
 
 
 def _concerns(tenant: Tenant, resource: str) -> bool:
