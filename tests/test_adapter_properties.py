@@ -329,7 +329,7 @@ def test_a_restart_changes_nothing() -> None:
     world.run(60 * SECOND)
     held = world.market.holdings("ada")
     assert len(held) == 2
-    del world._tenants["ada"]
+    world.stage.leave("ada")
     app = Crew(2)
     app.advance(60 * SECOND)
     world.join(Tenant("ada", EconAdapter(on, 4.0 * DOLLAR), app))

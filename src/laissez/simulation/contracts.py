@@ -1,0 +1,20 @@
+"""All contracts, by name."""
+
+from __future__ import annotations
+
+from laissez.simulation.queueing import Queueing
+from laissez.simulation.rules import FairShare, FirstCome, Preempting
+from laissez.simulation.setting import Contract
+from laissez.simulation.trading import Trading
+
+CONTRACTS: dict[str, Contract] = {
+    contract.name: contract
+    for contract in (
+        Trading("market"),
+        Queueing("fcfs", FirstCome()),
+        Queueing("fcfs_p", Preempting()),
+        Queueing("fair", FairShare()),
+        Trading("no_displacement"),
+    )
+}
+"""The clairvoyant is none of them: it knows what nobody can, and holds nothing."""

@@ -1,0 +1,225 @@
+"""The contracts of today: tenants ask for what their autoscalers want, and a rule says who is next.
+
+A tenant asks once for each kind that it can use: how many of it would be enough, if all were of
+this kind. Whatever it gets of one kind makes all its requests smaller, by the same share. It keeps
+its place in the line until it lacks nothing, and gives back what its application says is redundant.
+A node that is given lies on a host where the tenant has nodes already, if there is one: else in the
+same rack, and so on up, and among equals where most are free.
+
+Prices are fixed, so a budget means: no more nodes than it pays for over the next two steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from laissez.adapters.budget import STEPS_COVERED
+from laissez.model.paths import tree_of
+from laissez.simulation.projects import Project
+from laissez.simulation.recording import MINUTE_US, Recorder, tenant_for
+from laissez.simulation.rules import Asker, Rule
+from laissez.simulation.setting import CHARGE_UNITS_PER_MICRO, History, Setting, Stint
+from laissez.simulation.stage import Said, Stage, Tenant
+from laissez.simulation.streams import Handovers
+
+
+class Queueing:
+    """A contract under which nodes are given out by a rule."""
+
+    def __init__(self, name: str, rule: Rule) -> None:
+        self.name = name
+        self.rule = rule
+
+    def play(self, setting: Setting, seed: int, *, keeps_log: bool = False) -> History:
+        recorder = Recorder(setting)
+        line = Line(self.rule, setting, seed, recorder, keeps_log=keeps_log)
+        return line.run()
+
+
+class Line:
+    """Everybody who waits, and all that is given out."""
+
+    def __init__(
+        self, rule: Rule, setting: Setting, seed: int, recorder: Recorder, *, keeps_log: bool
+    ) -> None:
+        self._rule = rule
+        self._setting = setting
+        self._recorder = recorder
+        self._keeps_log = keeps_log
+        self._log: list[Said] = []
+        self._stage = Stage(self._step, handover_us=Handovers(seed), witness=recorder)
+        self._free: dict[str, dict[str, None]] = {}
+        for resource in setting.resources:
+            self._free.setdefault(tree_of(resource), {})[resource] = None
+        self._totals = {tree: len(free) for tree, free in self._free.items()}
+        self._since: dict[str, int] = {}
+        self._stints: list[Stint] = []
+        self._settled: dict[str, int] = {}
+        self._askers: dict[str, Asker] = {}
+        for project in setting.projects:
+            self._join(project)
+
+    def run(self) -> History:
+        end_us = self._setting.horizon_us
+        self._stage.kernel.every(MINUTE_US, lambda at_us: self._recorder.minute(self._held()))
+        self._stage.run(end_us)
+        for tenant in self._stage.tenants.values():
+            self._recorder.ends(tenant, end_us)
+        for asker in self._askers.values():
+            for resource in tuple(asker.held):
+                self._settle(asker, resource, end_us, None)
+        recorder = self._recorder
+        return History(
+            tuple(self._stints),
+            tuple(recorder.losses),
+            recorder.performance,
+            {tree: tuple(rates) for tree, rates in recorder.rates.items()},
+            tuple(self._log),
+        )
+
+    # Coming and going -------------------------------------------------------------------------
+
+    def _join(self, project: Project) -> None:
+        tenant = tenant_for(project, self._setting)
+        prices = self._setting.prices
+        is_spot = self._rule.sells_spot and project.labour.is_preemptible
+        asker = Asker(
+            tenant,
+            project.arrives_us,
+            project.labour.is_preemptible,
+            prices.spot if is_spot else prices.on_demand,
+        )
+        self._askers[project.name] = asker
+        self._stage.join(tenant)
+        self._stage.kernel.at(project.ends_us, lambda at_us: self._end(asker, at_us))
+
+    def _end(self, asker: Asker, at_us: int) -> None:
+        self._recorder.ends(asker.tenant, at_us)
+        self._stage.leave(asker.name)
+        asker.wanted = {}
+        for resource in tuple(asker.held):
+            self._settle(asker, resource, at_us, "relinquished")
+            self._put_back(resource)
+        self._serve(at_us)
+
+    # A tenant's turn --------------------------------------------------------------------------
+
+    def _step(self, tenant: Tenant, at_us: int) -> None:
+        asker = self._askers[tenant.name]
+        app = tenant.app
+        for resource in tuple(asker.held):
+            if app.is_done or app.is_redundant(resource):
+                self._release(asker, resource, at_us)
+        rate_left = self._stay_within_budget(asker, at_us)
+        wanted = {} if app.is_done else self._wanted(asker, rate_left)
+        if wanted and not asker.wanted:
+            asker.since_us = at_us
+        asker.wanted, asker.given = wanted, {}
+        self._serve(at_us)
+
+    def _wanted(self, asker: Asker, rate_left: float) -> dict[str, int]:
+        wanted = {}
+        for kind in asker.tenant.app.kinds:
+            if kind in asker.prices:
+                count = asker.tenant.app.missing(kind)
+                affordable = min(count, rate_left // asker.prices[kind])
+                if affordable > 0:
+                    wanted[kind] = int(affordable)
+        return wanted
+
+    def _stay_within_budget(self, asker: Asker, at_us: int) -> float:
+        """What may still be spent an hour, after giving up what can't be paid any more."""
+        budget = asker.tenant.adapter.terms.budget
+        if budget is None:
+            return float("inf")
+        running = sum(
+            asker.price_of(resource) * (at_us - self._since[resource]) for resource in asker.held
+        )
+        left = budget.total_micros * CHARGE_UNITS_PER_MICRO
+        left -= self._settled.get(asker.name, 0) + running
+        wall = max(0, left) / (STEPS_COVERED * self._setting.period_us)
+        rates = sum(map(asker.price_of, asker.held))
+        for resource in asker.least_missed():
+            if rates <= wall:
+                break
+            rates -= asker.price_of(resource)
+            self._release(asker, resource, at_us)
+        return wall - rates
+
+    # Giving and taking ------------------------------------------------------------------------
+
+    def _serve(self, at_us: int) -> None:
+        while self._give_one(at_us):
+            pass
+
+    def _give_one(self, at_us: int) -> bool:
+        waiting = sorted(
+            (asker for asker in self._askers.values() if asker.wanted),
+            key=lambda asker: self._rule.rank(asker, self._totals),
+        )
+        for asker in waiting:
+            for kind in asker.lacking():
+                if self._free[kind]:
+                    self._give(asker, self._place(asker, self._free[kind]), at_us)
+                    return True
+        for asker in waiting:
+            for kind in asker.lacking():
+                victim = self._rule.victim(asker, kind, self._askers.values(), self._totals, at_us)
+                if victim is not None:
+                    resource = next(victim.least_missed(kind))
+                    self._take(victim, resource, at_us)
+                    self._give(asker, resource, at_us)
+                    return True
+        return False
+
+    def _place(self, asker: Asker, free: Mapping[str, None]) -> str:
+        """Near what it has; then where most are free; then the first."""
+        own = {prefix for resource in asker.held for prefix in _above(resource)}
+        room: dict[str, int] = {}
+        for resource in free:
+            host = resource.rpartition("/")[0]
+            room[host] = room.get(host, 0) + 1
+
+        def rank(resource: str) -> tuple[int, int]:
+            near = sum(prefix in own for prefix in _above(resource))
+            return -near, -room[resource.rpartition("/")[0]]
+
+        return min(free, key=rank)
+
+    def _give(self, asker: Asker, resource: str, at_us: int) -> None:
+        kind = tree_of(resource)
+        self._free[kind].pop(resource, None)
+        asker.held[resource] = None
+        asker.given[kind] = asker.given.get(kind, 0) + 1
+        self._since[resource] = at_us
+        self._stage.hand_over(asker.tenant, resource, at_us)
+
+    def _take(self, asker: Asker, resource: str, at_us: int) -> None:
+        self._settle(asker, resource, at_us, "preempted")
+        self._stage.take_away(asker.tenant, resource, at_us)
+
+    def _release(self, asker: Asker, resource: str, at_us: int) -> None:
+        self._settle(asker, resource, at_us, "relinquished")
+        self._stage.take_away(asker.tenant, resource, at_us)
+        self._put_back(resource)
+
+    def _put_back(self, resource: str) -> None:
+        self._free[tree_of(resource)][resource] = None
+
+    def _settle(self, asker: Asker, resource: str, at_us: int, reason: str | None) -> None:
+        del asker.held[resource]
+        from_us = self._since.pop(resource)
+        charge = asker.price_of(resource) * (at_us - from_us)
+        self._settled[asker.name] = self._settled.get(asker.name, 0) + charge
+        self._stints.append(Stint(asker.name, resource, from_us, at_us, charge, reason))
+
+    def _held(self) -> Iterator[tuple[str, int]]:
+        for asker in self._askers.values():
+            for resource in asker.held:
+                yield resource, asker.price_of(resource)
+
+
+def _above(resource: str) -> Iterable[str]:
+    """Every scope that a resource lies in."""
+    names = resource.split("/")
+    return ("/".join(names[:depth]) for depth in range(1, len(names)))

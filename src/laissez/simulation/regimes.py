@@ -1,0 +1,142 @@
+"""How much demand meets how much capacity, and what money tenants bring; fixed before the first run.
+
+**Alone.** Every project first runs alone on the whole cluster, first come first served, whatever it
+costs. The node-hours that it uses are its demand; what it gets done is the most that it can, and
+the denominator of its retention under every contract.
+
+**Regime.** Demand over capacity: the node-hours of all projects alone over those of the cluster.
+Projects come in the order of their numbers, as many as bring the ratio nearest to the regime. So a
+regime has all the projects of every lower one.
+
+**Budgets**, in two readings. What a project would pay alone at list prices, times four, is the
+money that it has (`demand`); or all have the same, the mean of that (`equal`). Four times, because a
+tenant that wins its place at twice the list price must be able to stay. A project is worth its
+budget: see `projects`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from laissez.model.paths import tree_of
+from laissez.simulation.population import HORIZON_US, project
+from laissez.simulation.projects import US_PER_HOUR, Project
+from laissez.simulation.queueing import Queueing
+from laissez.simulation.requests import Requests
+from laissez.simulation.rules import FirstCome
+from laissez.simulation.setting import History, Prices, Setting
+
+REGIMES = (0.4, 0.7, 1.0, 1.125, 2.25)
+Reading = Literal["equal", "demand"]
+READINGS: tuple[Reading, ...] = ("equal", "demand")
+BASE_SHARES = (0.7, 1.0)
+"""The market's floors, as a share of list prices: 0.7 as in LaissezCloud, section 5.1."""
+BUDGET_FACTOR = 4
+
+ON_DEMAND = {"h100": 6_880_000, "a100": 3_430_900}
+"""AWS in the US since 2025-06-06, p5.48xlarge and p4de.24xlarge, a GPU (SkyPilot catalogue)."""
+SPOT_SHARES = {"h100": 0.30, "a100": 0.41}
+"""Median share of on-demand, AWS in the US, second half of 2025 (the same; A100 of 40 GB)."""
+
+RESOURCES = tuple(
+    f"{tree}/z{zone}/r{rack}/n0/h0/g{gpu}"
+    for tree in ON_DEMAND
+    for zone in range(2)
+    for rack in range(2)
+    for gpu in range(8)
+)
+"""Of each kind two zones with two racks, each with one scale-up domain of 8 GPUs."""
+
+
+class Alone(msgspec.Struct, frozen=True):
+    """What a project does with the whole cluster to itself."""
+
+    node_hours: float
+    performance: float
+    list_cost_micros: float
+
+
+class Crowd(msgspec.Struct, frozen=True):
+    """The projects of a regime, and what each would do alone."""
+
+    projects: tuple[Project, ...]
+    alone: Mapping[str, Alone]
+    ratio: float
+
+
+def prices(base_share: float = BASE_SHARES[0]) -> Prices:
+    return Prices(
+        ON_DEMAND,
+        {tree: round(rate * SPOT_SHARES[tree]) for tree, rate in ON_DEMAND.items()},
+        {tree: round(rate * base_share) for tree, rate in ON_DEMAND.items()},
+    )
+
+
+def alone(project: Project, setting: Setting, seed: int) -> Alone:
+    """Runs a project with the whole cluster to itself."""
+    history = Queueing("fcfs", FirstCome()).play(setting.alone(project), seed)
+    return Alone(
+        node_hours(history),
+        history.performance[project.name],
+        sum(
+            (stint.to_us - stint.from_us)
+            / US_PER_HOUR
+            * setting.prices.on_demand[tree_of(stint.resource)]
+            for stint in history.stints
+        ),
+    )
+
+
+def node_hours(history: History) -> float:
+    return sum(stint.to_us - stint.from_us for stint in history.stints) / US_PER_HOUR
+
+
+def crowd(
+    seed: int, ratio: float, requests: Requests, resources: tuple[str, ...] = RESOURCES
+) -> Crowd:
+    """Whoever comes in this regime."""
+    empty = Setting(resources, prices(), (), {}, HORIZON_US)
+    capacity = len(resources) * HORIZON_US / US_PER_HOUR
+    found: dict[str, Alone] = {}
+    projects: list[Project] = []
+    demand = 0.0
+    while True:
+        newcomer = project(seed, len(projects), requests)
+        own = alone(newcomer, empty, seed)
+        if abs(demand + own.node_hours - ratio * capacity) > abs(demand - ratio * capacity):
+            return Crowd(tuple(projects), found, demand / capacity)
+        projects.append(newcomer)
+        found[newcomer.name] = own
+        demand += own.node_hours
+
+
+def budgets(crowd: Crowd, reading: Reading) -> dict[str, int]:
+    costs = {name: own.list_cost_micros for name, own in crowd.alone.items()}
+    mean = sum(costs.values()) / len(costs)
+    return {
+        name: round(BUDGET_FACTOR * (mean if reading == "equal" else cost))
+        for name, cost in costs.items()
+    }
+
+
+def setting_of(
+    crowd: Crowd,
+    reading: Reading,
+    base_share: float = BASE_SHARES[0],
+    resources: tuple[str, ...] = RESOURCES,
+) -> Setting:
+    """The regime as something that a contract can play."""
+    return Setting(
+        resources, prices(base_share), crowd.projects, budgets(crowd, reading), HORIZON_US
+    )
+
+
+def retention(crowd: Crowd, history: History) -> dict[str, float]:
+    """By project, what it got done over what it gets done alone, at most 1."""
+    return {
+        name: min(1.0, history.performance[name] / own.performance) if own.performance else 1.0
+        for name, own in crowd.alone.items()
+    }

@@ -1,0 +1,138 @@
+"""Who is next, and who has to make room: first come first served, with preemption, fair share.
+
+Preemption: an inference service that finds nothing free takes a node from a job, of the job that
+arrived last first. Jobs pay spot prices for that.
+
+Fair share is dominant-resource fairness (Ghodsi et al., NSDI 2011), as queueing schedulers apply
+it: kinds of node are the resources; whoever has the smallest share of the kind that it has most of
+is next. Who has waited for a while takes a node from whoever has the largest share, of the kind
+that makes it so large, if the one who gets it has no more after that than the one who loses it. The
+while is that for which YARN's capacity scheduler warns before it kills.
+
+Of a tenant that has to give up a node, the node goes that it misses least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import msgspec
+
+from laissez.model.paths import tree_of
+from laissez.simulation.stage import Tenant
+
+ENOUGH = 1e-9
+WARNING_US = 15_000_000
+Totals = Mapping[str, int]
+
+
+class Asker(msgspec.Struct, eq=False):
+    """A tenant in the line: what it has, what it wants, and since when it has wanted something."""
+
+    tenant: Tenant
+    arrives_us: int
+    is_preemptible: bool
+    prices: Mapping[str, int]
+    since_us: int = 0
+    wanted: dict[str, int] = {}
+    given: dict[str, int] = {}
+    """Of what it wants, by kind, what it has got since it said so."""
+    held: dict[str, None] = {}
+
+    @property
+    def name(self) -> str:
+        return self.tenant.name
+
+    def price_of(self, resource: str) -> int:
+        return self.prices[tree_of(resource)]
+
+    def lacking(self) -> Iterator[str]:
+        """The kinds of which one more would help, best first."""
+        got = sum(count / self.wanted[kind] for kind, count in self.given.items() if count)
+        if got < 1 - ENOUGH:
+            yield from self.wanted
+
+    def least_missed(self, kind: str | None = None) -> Iterator[str]:
+        """What it has, of a kind or all; the node that it misses least first."""
+        nodes = [node for node in reversed(self.held) if kind in (None, tree_of(node))]
+        yield from sorted(nodes, key=lambda node: self.tenant.app.worth_of_losing(node).full)
+
+    def share(self, totals: Totals, more: str | None = None, less: str | None = None) -> float:
+        """The share of the kind that it has most of, with one more of a kind, or one less."""
+        counts = dict.fromkeys(totals, 0)
+        for node in self.held:
+            counts[tree_of(node)] += 1
+        if more is not None:
+            counts[more] += 1
+        if less is not None:
+            counts[less] -= 1
+        return max(counts[kind] / totals[kind] for kind in totals)
+
+
+class Rule(Protocol):
+    @property
+    def sells_spot(self) -> bool:
+        """Whether those who may be preempted pay spot prices."""
+
+    def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
+        """Who is next: the lowest."""
+
+    def victim(
+        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
+    ) -> Asker | None:
+        """Who has to give up a node of this kind, if anybody."""
+
+
+class FirstCome:
+    sells_spot = False
+
+    def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
+        return asker.since_us, asker.arrives_us, asker.name
+
+    def victim(
+        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
+    ) -> Asker | None:
+        return None
+
+
+class Preempting(FirstCome):
+    sells_spot = True
+
+    def victim(
+        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
+    ) -> Asker | None:
+        if asker.is_preemptible:
+            return None
+        return max(
+            (other for other in others if other.is_preemptible and _has(other, kind)),
+            key=lambda other: (other.arrives_us, other.name),
+            default=None,
+        )
+
+
+class FairShare:
+    sells_spot = False
+
+    def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
+        return asker.share(totals), asker.since_us, asker.name
+
+    def victim(
+        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
+    ) -> Asker | None:
+        if at_us - asker.since_us < WARNING_US:
+            return None
+        richest = max(
+            (other for other in others if other is not asker and other.held),
+            key=lambda other: (other.share(totals), other.name),
+            default=None,
+        )
+        if richest is None:
+            return None
+        left = richest.share(totals, less=kind)
+        is_fair = asker.share(totals, more=kind) <= left + ENOUGH
+        return richest if is_fair and left < richest.share(totals) else None
+
+
+def _has(asker: Asker, kind: str) -> bool:
+    return any(tree_of(node) == kind for node in asker.held)

@@ -1,0 +1,85 @@
+"""The market as a contract: tenants bid for what nodes are worth to them.
+
+Without displacement a guard holds every holding for ever: once won it can't be lost to price, and
+only who leaves makes room. The bidding, and who gets what is free, is the same.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Literal
+
+from laissez.model import ChangeFloor, ChangeGuard, Event, OfferResource, Settled, Transferred
+from laissez.simulation.recording import MINUTE_US, Recorder, tenant_for
+from laissez.simulation.setting import History, Setting, Stint
+from laissez.simulation.stage import Tenant
+from laissez.simulation.streams import Handovers
+from laissez.simulation.world import World
+
+FOR_EVER_US = 1 << 50
+
+
+class Trading:
+    """`market`, or `no_displacement`."""
+
+    def __init__(self, name: Literal["market", "no_displacement"] = "market") -> None:
+        self.name = name
+
+    def play(self, setting: Setting, seed: int, *, keeps_log: bool = False) -> History:
+        recorder = Recorder(setting)
+        stints: list[Stint] = []
+        reasons: dict[str, str] = {}
+
+        def listen(events: tuple[Event, ...]) -> None:
+            if len(events) > 1:
+                for event in events:
+                    if isinstance(event, Transferred):
+                        reasons[event.resource] = event.reason
+                for event in events:
+                    if isinstance(event, Settled):
+                        stints.append(_stint(event, reasons.get(event.resource)))
+
+        world = World(
+            handover_us=Handovers(seed), keeps_log=keeps_log, listener=listen, witness=recorder
+        )
+        for tree, floor in setting.prices.base.items():
+            world.operate(ChangeFloor(tree, floor), 0)
+            if self.name == "no_displacement":
+                world.operate(ChangeGuard(tree, hold=FOR_EVER_US), 0)
+        for resource in setting.resources:
+            world.operate(OfferResource(resource), 0)
+        for project in setting.projects:
+            tenant = tenant_for(project, setting)
+            world.join(tenant)
+            world.at(project.ends_us, partial(_end, world, recorder, tenant))
+        world.every(MINUTE_US, lambda at_us: recorder.minute(_held(world, setting)))
+        world.run(setting.horizon_us)
+        for tenant in world.tenants.values():
+            recorder.ends(tenant, setting.horizon_us)
+        settled = world.market.settle(at=setting.horizon_us)
+        stints += [_stint(event, None) for event in settled if isinstance(event, Settled)]
+        return History(
+            tuple(stints),
+            tuple(recorder.losses),
+            recorder.performance,
+            {tree: tuple(rates) for tree, rates in recorder.rates.items()},
+            tuple(world.log),
+        )
+
+
+def _end(world: World, recorder: Recorder, tenant: Tenant, at_us: int) -> None:
+    recorder.ends(tenant, at_us)
+    world.leave(tenant.name)
+
+
+def _held(world: World, setting: Setting) -> list[tuple[str, int]]:
+    market = world.market
+    return [
+        (resource, market.rate(resource))
+        for resource in setting.resources
+        if market.owner(resource) is not None
+    ]
+
+
+def _stint(event: Settled, reason: str | None) -> Stint:
+    return Stint(event.tenant, event.resource, event.since, event.at, event.charge, reason)
