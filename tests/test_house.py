@@ -87,7 +87,7 @@ ROOMS = {
         "market",
         "exchange",
         "topology",
-        third_party=("matplotlib", "msgspec", "numpy", "scipy"),
+        third_party=("highspy", "matplotlib", "msgspec", "numpy"),
     ),
     "cli": room(
         "",

@@ -1,4 +1,4 @@
-"""How much demand meets how much capacity, and what money tenants bring; fixed before the first run.
+"""How much demand meets how much capacity, and what money tenants bring, in writing.
 
 **Alone.** Every project first runs alone on the whole cluster, first come first served, whatever it
 costs. The node-hours that it uses are its demand; what it gets done is the most that it can, and
@@ -9,8 +9,8 @@ Projects come in the order of their numbers, as many as bring the ratio nearest 
 regime has all the projects of every lower one.
 
 **Budgets**, in two readings. What a project would pay alone at list prices, times four, is the
-money that it has (`demand`); or all have the same, the mean of that (`equal`). Four times, because a
-tenant that wins its place at twice the list price must be able to stay. A project is worth its
+money that it has (`demand`); or all have the same, the mean of that (`equal`). Four times, because
+a tenant that wins its place at twice the list price must be able to stay. A project is worth its
 budget: see `projects`.
 """
 
