@@ -36,11 +36,12 @@ check: .venv/.ready ## lint, format, types, imports, docs
 	@echo "house"
 	@$(BIN)/python -m pytest tests/test_house.py
 
-bench: .venv/.ready ## measure the market, the deadline policies, the adapters, the service
+bench: .venv/.ready ## measure the market, the policies, the adapters, the simulator, the service
 	@$(BIN)/python benchmarks/market.py
 	@$(BIN)/python benchmarks/deadline.py
 	@$(BIN)/python benchmarks/adapters.py
 	@$(BIN)/python benchmarks/adapter_lines.py
+	@$(BIN)/python benchmarks/simulator.py
 	@$(BIN)/laissez bench service
 
 torture: .venv/.ready ## kill the service 50 times under load (KILLS=n, SEED=n)

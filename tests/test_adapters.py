@@ -8,7 +8,7 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Intent, Keep, Terms, Wish
-from laissez.adapters.pricing import BATCH_HORIZON_S, Pricing
+from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import (
     AmendOrder,
@@ -76,27 +76,44 @@ def crew_with(*resources: str, **options: object) -> Crew:
 
 def test_a_bid_is_the_value_less_the_cold_start_spread_over_the_horizon() -> None:
     """$4 an hour, 25 s of 100 s lost: $3 to grow; (4 + 1) * 1.25 = $6.25 to keep."""
-    pricing = Pricing()
+    pricing = Pricing(horizon_s=100)
     assert pricing.bid(4.0, cold_start_s=25) == 3.0
     assert pricing.limit(4.0, restart_s=25, redone_s=0) == 6.25
 
 
 def test_the_limit_is_lowest_right_after_a_checkpoint() -> None:
     """Work that would be done again adds to the limit: 25 s of it another quarter of the value."""
-    pricing = Pricing()
+    pricing = Pricing(horizon_s=100)
     fresh, later = (pricing.limit(4.0, 25, redone_s) for redone_s in (0, 25))
     assert (fresh, later) == (6.25, 7.5)
 
 
 def test_the_horizon_is_never_shorter_than_the_restart_and_a_minute() -> None:
-    """A restart of 140 s is spread over 200 s, not over 100; batch over 600 s."""
-    assert Pricing().bid(10.0, cold_start_s=140) == pytest.approx(3.0)
-    assert Pricing(horizon_s=BATCH_HORIZON_S).bid(10.0, cold_start_s=480) == pytest.approx(2.0)
+    """A restart of 140 s is spread over 200 s, not over 100; of 480 s over the usual 600 s."""
+    assert Pricing(horizon_s=100).bid(10.0, cold_start_s=140) == pytest.approx(3.0)
+    assert Pricing().bid(10.0, cold_start_s=480) == pytest.approx(2.0)
+
+
+def test_near_the_end_a_move_has_less_time_to_pay_for_itself() -> None:
+    """50 s of use, 25 s of them cold: half the value to grow, nothing if it would never be warm. To
+    keep, 25 s of value spread over 50 s: (4 + 2) * 1.25."""
+    pricing = Pricing(horizon_s=100)
+    assert pricing.bid(4.0, 25, ends_in_s=50) == 2.0
+    assert pricing.bid(4.0, 25, ends_in_s=20) == 0.0
+    assert pricing.limit(4.0, 25, 0, ends_in_s=50) == 7.5
+    assert pricing.limit(4.0, 25, 0, ends_in_s=500) == 6.25
+
+
+def test_what_stands_still_with_a_node_makes_it_dearer() -> None:
+    """A quarter of $16 at stake on top of $4: (4 + 4) * 1.25; never less than the node's own."""
+    pricing = Pricing(horizon_s=100)
+    assert pricing.limit(4.0, 25, 0, at_stake=16.0) == 10.0
+    assert pricing.limit(4.0, 25, 0, at_stake=1.0) == 6.25
 
 
 def test_the_papers_listing_takes_the_move_off_both_prices() -> None:
     """At a rate of $2 and 25 s of 100 s, $0.50 less than the value to grow and to shrink."""
-    paper = Pricing(variant="paper")
+    paper = Pricing(variant="paper", horizon_s=100)
     assert paper.bid(4.0, 25, rate=2.0) == 3.5
     assert paper.limit(4.0, 25, redone_s=50, rate=2.0) == 3.5
 

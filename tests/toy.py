@@ -89,6 +89,12 @@ class Crew:
             return max(0.0, self._cold_start_s - (self.at_us - self.gained[place]) / US_PER_S)
         return self._cold_start_s
 
+    def at_stake(self, resource: str) -> float:
+        return self.worth_of_losing(resource).now
+
+    def ends_in_s(self, place: str) -> float | None:
+        return None
+
     def since_checkpoint_s(self, resource: str) -> float:
         if self._every_s is None or resource not in self.gained:
             return 0.0

@@ -25,7 +25,7 @@ from laissez.adapters.budget import STEPS_COVERED
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.econ import Offer as EconOffer
 from laissez.adapters.intent import Intent, Keep, Terms, Wish, own_holdings
-from laissez.adapters.pricing import BATCH_HORIZON_S, Pricing
+from laissez.adapters.pricing import Pricing
 from laissez.adapters.urgency import (
     DeadlineWork,
     Hurry,
@@ -45,7 +45,7 @@ from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
 from laissez.workloads.application import US_PER_S
 
-BATCH_PRICING = Pricing(horizon_s=BATCH_HORIZON_S)
+JOB_PRICING = Pricing()
 WHY_URGENT = {
     Hurry.BEHIND: "it is behind: this is what it can afford",
     Hurry.LAST_CHANCE: "no slack is left: this is what it can afford",
@@ -59,7 +59,7 @@ def deadline_adapter(
     micros_per_unit: float,
     checkpoint_every_us: int,
     released_us: int = 0,
-    pricing: Pricing = BATCH_PRICING,
+    pricing: Pricing = JOB_PRICING,
     policy: Callable[[Job], Policy] = UniformProgress,
     most_micros_per_hour: int = MAX_RATE,
 ) -> DeadlineAdapter:
@@ -143,13 +143,23 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
             keep += at_work(app, held)  # until it takes over, the others go on
         is_in_time = best is not None and self._is_in_time(app, view, best.resource)
         return Intent(
-            tuple(
-                Keep(each.resource, self.affordable(app, view, each.resource), WHY_URGENT[how_near])
-                for each in keep
-            ),
+            tuple(self._urgent_keep(app, view, each, WHY_URGENT[how_near]) for each in keep),
             () if is_in_time else self._urgent_wishes(app, view, best, how_near),
             "another node is done sooner",
         )
+
+    def _urgent_keep(self, app: DeadlineWork, view: MarketView, holding: Holding, why: str) -> Keep:
+        """What it can afford to the end, and what a move would cost on top: that is not spent
+        unless somebody offers as much, and less is left to pay for with every step."""
+        path = holding.resource
+        limit = self.pricing.limit(
+            self.affordable(app, view, path),
+            app.cold_start_s(tree_of(path)),
+            app.since_checkpoint_s(path),
+            holding.rate,
+            ends_in_s=app.ends_in_s(path),
+        )
+        return Keep(path, min(int(limit), self.most_micros_per_hour), why)
 
     def _urgent_wishes(
         self, app: DeadlineWork, view: MarketView, best: Holding | None, how_near: Hurry
@@ -220,9 +230,12 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         """As if it were the only node, for soon it is."""
         others = [node for node in app.nodes if node != holding.resource]
         worth = app.worth_of_losing(holding.resource, others)
-        kept = self.kept(app, holding, worth, self.value(view, holding.rate))
+        value = self.value(view, holding.rate)
         affordable = self.affordable(app, view, holding.resource)
-        return msgspec.structs.replace(kept, limit=max(1, min(kept.limit, affordable)))
+        if value * worth.now > affordable:
+            value = affordable / worth.now
+        kept = self.kept(app, holding, worth, value)
+        return msgspec.structs.replace(kept, limit=max(1, kept.limit))
 
     def _rest_costs(self, app: DeadlineWork, holding: Holding) -> tuple[int, str]:
         kind = tree_of(holding.resource)

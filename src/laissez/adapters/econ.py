@@ -96,7 +96,16 @@ class EconAdapter(Trader, frozen=True):
         path, rate = holding.resource, holding.rate
         restart_s = app.cold_start_s(tree_of(path))
         redone_s = app.since_checkpoint_s(path)
-        limit = int(self.pricing.limit(value * worth.now, restart_s, redone_s, rate))
+        limit = int(
+            self.pricing.limit(
+                value * worth.now,
+                restart_s,
+                redone_s,
+                rate,
+                at_stake=value * app.at_stake(path),
+                ends_in_s=app.ends_in_s(path),
+            )
+        )
         more = 1 + self.pricing.hysteresis
         full = value * worth.full * more
         nobody_else = holding.cause == "floor" and full >= rate and full > 0
@@ -116,6 +125,7 @@ class EconAdapter(Trader, frozen=True):
         """One order for each node that is worth having, where it is to be asked for."""
         wishes: list[Wish] = []
         coming: list[str] = []
+        sure: list[str] = []
         turns = Turns(self.terms, view)
         spend = sum(each.rate for each in held)
         scopes = [scope for scope in self.terms.scopes if tree_of(scope) in app.kinds]
@@ -123,15 +133,35 @@ class EconAdapter(Trader, frozen=True):
             offers = [
                 offer
                 for scope in scopes
-                if (offer := self.offer(app, view, scope, coming, spend)) is not None
+                if (offer := self._sure_offer(app, view, scope, coming, sure, spend)) is not None
             ]
             if not offers:
                 break
             offers.sort(key=lambda offer: (not offer.is_free, offer.rate_per_unit))
             wishes += turns.ask(Asked(offer.wish, offer.is_free, offer.is_seen) for offer in offers)
             coming.append(offers[0].wish.scope)
+            if offers[0].is_free:
+                sure.append(offers[0].wish.scope)
             spend += offers[0].wish.rate
         return tuple(wishes[: self.wishes_max])
+
+    def _sure_offer(
+        self,
+        app: Application,
+        view: MarketView,
+        scope: str,
+        coming: Sequence[str],
+        sure: Sequence[str],
+        spend: int,
+    ) -> Offer | None:
+        """What a node is worth after all that may come, and no more than if what comes is only of
+        its own kind and what is free: one that is of use beside another kind waits for that."""
+        offer = self.offer(app, view, scope, coming, spend)
+        likely = [each for each in coming if each in sure or tree_of(each) == tree_of(scope)]
+        if offer is None or len(likely) == len(coming):
+            return offer
+        alone = self.offer(app, view, scope, likely, spend)
+        return None if alone is None else min(offer, alone, key=lambda each: each.wish.limit)
 
     def offer(
         self, app: Application, view: MarketView, scope: str, coming: Sequence[str], spend: int
@@ -143,7 +173,11 @@ class EconAdapter(Trader, frozen=True):
         worth = app.worth_of_gaining(scope, coming)
         value = self.value(view, spend + place.rate)
         full = int(value * worth.full)
-        bid = int(self.pricing.bid(value * worth.now, app.cold_start_s(scope), place.rate))
+        bid = int(
+            self.pricing.bid(
+                value * worth.now, app.cold_start_s(scope), place.rate, app.ends_in_s(scope)
+            )
+        )
         limit = bid
         if self.pricing.variant != "paper":
             if place.is_free and full >= place.rate and worth.full > 0:

@@ -9,6 +9,10 @@ with the loss of the node:
     bid   = value - switching cost
     limit = (value + switching cost) * (1 + hysteresis)
 
+What stands still while a node is replaced may be more than what it does: if one GPU of a training
+job is lost, all wait. And nobody needs to wait for a move to pay for itself if the work is done
+before that: near its end, a loss is spread over what is left, and a holder holds on.
+
 Right after a checkpoint there is little to do again, so that is when a holder's limit is lowest,
 and when it moves if it has to. The hysteresis keeps two tenants from exchanging places over a
 trifle.
@@ -26,10 +30,10 @@ import msgspec
 
 Variant = Literal["laissez", "paper"]
 
-HORIZON_S = 100.0
-BATCH_HORIZON_S = 600.0
+HORIZON_S = 600.0
 HYSTERESIS = 0.25
 RESTART_MARGIN_S = 60.0
+SPREAD_S_MIN = 10.0
 
 
 class Pricing(msgspec.Struct, frozen=True):
@@ -39,23 +43,45 @@ class Pricing(msgspec.Struct, frozen=True):
     horizon_s: float = HORIZON_S
     hysteresis: float = HYSTERESIS
 
-    def bid(self, value: float, cold_start_s: float, rate: float = 0.0) -> float:
-        """What to offer for a node of this value an hour; `rate` is what it costs now."""
-        share = cold_start_s / self._spread_s(cold_start_s)
+    def bid(
+        self,
+        value: float,
+        cold_start_s: float,
+        rate: float = 0.0,
+        ends_in_s: float | None = None,
+    ) -> float:
+        """What to offer for a node of this value an hour; `rate` is what it costs now, `ends_in_s`
+        how long it would be needed."""
+        spread_s = self._spread_s(cold_start_s)
         if self.variant == "paper":
-            return value - rate * share
-        return value * (1 - share)
+            return value - rate * cold_start_s / spread_s
+        if ends_in_s is not None:
+            spread_s = min(spread_s, max(ends_in_s, SPREAD_S_MIN))
+        return value * max(0.0, 1 - cold_start_s / spread_s)
 
-    def limit(self, value: float, restart_s: float, redone_s: float, rate: float = 0.0) -> float:
+    def limit(
+        self,
+        value: float,
+        restart_s: float,
+        redone_s: float,
+        rate: float = 0.0,
+        *,
+        at_stake: float | None = None,
+        ends_in_s: float | None = None,
+    ) -> float:
         """Up to what rate to keep a node.
 
-        `restart_s` is how long its successor takes to start, `redone_s` the work that would be
-        lost with the node now.
+        `restart_s` is how long its successor takes to start, `redone_s` the work that would be lost
+        with the node now, `at_stake` the value of what stands still meanwhile (its own, if it is
+        not given), `ends_in_s` how long it is still needed.
         """
         spread_s = self._spread_s(restart_s)
         if self.variant == "paper":
             return value - rate * restart_s / spread_s
-        return value * (1 + (restart_s + redone_s) / spread_s) * (1 + self.hysteresis)
+        if ends_in_s is not None:
+            spread_s = min(spread_s, max(ends_in_s, SPREAD_S_MIN))
+        lost = (value if at_stake is None else max(value, at_stake)) * (restart_s + redone_s)
+        return (value + lost / spread_s) * (1 + self.hysteresis)
 
     def _spread_s(self, restart_s: float) -> float:
         return max(self.horizon_s, restart_s + RESTART_MARGIN_S)

@@ -62,11 +62,11 @@ class TrainingAdapter(EconAdapter, frozen=True):
         free = [place for place in places if place.is_free]
         room = max(0, min(PER_SCOPE, app.spec.nodes_max - len(held)))
         groups = [
-            Group(each.resource, 1, float(each.rate))
+            Group(each.resource, 1, rounded(each.rate))
             for each in held
             if tree_of(each.resource) in app.kinds
         ]
-        groups += [Group(place.scope, room, float(place.rate)) for place in free or places]
+        groups += [Group(place.scope, room, rounded(place.rate)) for place in free or places]
         spend = sum(each.rate for each in held)
         return plan(
             app.spec.setup,

@@ -66,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True):
     job: Job
     reference: str
     released_us: int
+    checkpoint_every_us: int
 
 
 def plan_for(
@@ -95,7 +96,7 @@ def plan_for(
             job = Job(work_us, app.deadline_us - released_us, changeover_us, period_us)
         except BadJob:
             continue
-        return Plan(job, kind, released_us)
+        return Plan(job, kind, released_us, checkpoint_every_us)
     raise BadJob(
         f"the deadline is {hours(app.deadline_us - released_us)} away, and even on {usable[-1]} "
         f"the work takes {hours(fastest_us)}, a start and a checkpoint lost not counted; move the "
@@ -132,7 +133,7 @@ def observation(
     return Observation(
         view.at_us - plan.released_us,
         app.work_left_us(plan.reference),
-        None if node is None else _held_as(econ, app, node),
+        None if node is None else _held_as(plan, econ, app, node),
         0 if node is None else round(app.cold_start_s(node.resource) * US_PER_S),
         Offer(plan.reference, Kind.ON_DEMAND, 0),
         tuple(sorted(_spot(econ, app, view), key=lambda offer: offer.micros_per_hour)),
@@ -151,12 +152,16 @@ def _spot(econ: EconAdapter, app: DeadlineWork, view: MarketView) -> Iterator[Of
             yield Offer(kind, Kind.SPOT, place.rate)
 
 
-def _held_as(econ: EconAdapter, app: DeadlineWork, node: Holding) -> Offer:
+def _held_as(plan: Plan, econ: EconAdapter, app: DeadlineWork, node: Holding) -> Offer:
     """No limit is higher while the job is patient."""
-    path, kind = node.resource, tree_of(node.resource)
-    redone_s = app.since_checkpoint_s(path) + (app.till_checkpoint_s(path) or 0.0)
+    kind = tree_of(node.resource)
+    redone_s = plan.checkpoint_every_us / US_PER_S
     patient_most = econ.pricing.limit(
-        _value(econ, app, kind), app.cold_start_s(kind), redone_s, node.rate
+        _value(econ, app, kind),
+        app.cold_start_s(kind),
+        redone_s,
+        node.rate,
+        ends_in_s=app.ends_in_s(node.resource),
     )
     return Offer(kind, Kind.SPOT if node.limit <= patient_most else Kind.ON_DEMAND, node.rate)
 

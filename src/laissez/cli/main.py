@@ -73,6 +73,17 @@ COMMANDS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         (Entry("adapter", "laissez.cli.adapter", "Let an adapter trade for a workload."),),
     ),
     (
+        "Evaluating",
+        (
+            Entry("sim", "laissez.cli.sim", "Try a market on your own cluster."),
+            Entry(
+                "reproduce",
+                "laissez.cli.reproduce",
+                "Run the simulations behind a figure, and show it.",
+            ),
+        ),
+    ),
+    (
         "Operating",
         (
             Entry("topology", "laissez.cli.topology", "Add, show and take out resources."),

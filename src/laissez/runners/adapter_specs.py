@@ -21,7 +21,7 @@ from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
 from laissez.adapters.intent import Terms
-from laissez.adapters.pricing import BATCH_HORIZON_S, HORIZON_S, HYSTERESIS, Pricing, Variant
+from laissez.adapters.pricing import HORIZON_S, HYSTERESIS, Pricing, Variant
 from laissez.adapters.training import TrainingAdapter
 from laissez.amounts import BadAmount, microseconds
 from laissez.client.money import show_rate
@@ -213,7 +213,7 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
                 micros_per_unit=float(self.value),
                 checkpoint_every_us=self.checkpoint_every,
                 released_us=began_us,
-                pricing=self.pricing.build(BATCH_HORIZON_S),
+                pricing=self.pricing.build(HORIZON_S),
                 policy=_POLICIES[self.policy],
                 most_micros_per_hour=MAX_RATE if self.most is None else self.most,
             )

@@ -42,8 +42,9 @@ class Kernel:
 
     def run(self, until_us: int) -> None:
         """Let everything happen up to an instant, and that instant with it."""
-        while self._planned and self._planned[0][0] <= until_us:
-            at_us, _, _, do = heappop(self._planned)
+        planned = self._planned
+        while planned and planned[0][0] <= until_us:
+            at_us, _, _, do = heappop(planned)
             self.now_us = at_us
             do(at_us)
         self.now_us = until_us

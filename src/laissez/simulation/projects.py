@@ -38,8 +38,12 @@ class Labour(Protocol):
     """The work of a project, of one class."""
 
     @property
+    def may_preempt(self) -> bool:
+        """Whether a contract that knows classes lets it take nodes from others."""
+
+    @property
     def is_preemptible(self) -> bool:
-        """Whether a contract that knows classes may take its nodes for others."""
+        """Whether such a contract may take its nodes for those."""
 
     def begin(self, at_us: int) -> Application:
         """A new application that does this work."""
@@ -57,6 +61,7 @@ class Serving(msgspec.Struct, frozen=True, tag="inference"):
     spec: InferenceSpec
     trace: Trace
     pricing: Pricing = Pricing()
+    may_preempt: bool = True
     is_preemptible: bool = False
 
     @property
@@ -72,7 +77,8 @@ class Serving(msgspec.Struct, frozen=True, tag="inference"):
 
     def adapter(self, app: InferenceService, terms: Terms, worth_micros: int) -> Adapter:
         """A unit is a request a second, for an hour."""
-        return EconAdapter(terms, worth_micros * SECONDS_PER_HOUR / self.requests, self.pricing)
+        per_request = worth_micros / max(1.0, self.requests)
+        return EconAdapter(terms, per_request * SECONDS_PER_HOUR, self.pricing)
 
     def performance(self, app: InferenceService) -> float:
         return app.tally.within
@@ -83,6 +89,7 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
 
     spec: TrainingSpec
     pricing: Pricing = Pricing()
+    may_preempt: bool = False
     is_preemptible: bool = True
 
     @property
@@ -110,7 +117,8 @@ class Batch(msgspec.Struct, frozen=True, tag="batch"):
     deadline_us: int
     cold_start_s: float = 480.0
     checkpoint_every_s: float = 600.0
-    pricing: Pricing = Pricing(horizon_s=600.0)
+    pricing: Pricing = Pricing()
+    may_preempt: bool = False
     is_preemptible: bool = False
 
     def begin(self, at_us: int) -> BatchJob:

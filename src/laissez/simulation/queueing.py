@@ -11,15 +11,16 @@ Prices are fixed, so a budget means: no more nodes than it pays for over the nex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 
 from laissez.adapters.budget import STEPS_COVERED
+from laissez.model import Release
 from laissez.model.paths import tree_of
 from laissez.simulation.projects import Project
 from laissez.simulation.recording import MINUTE_US, Recorder, tenant_for
 from laissez.simulation.rules import Asker, Rule
 from laissez.simulation.setting import CHARGE_UNITS_PER_MICRO, History, Setting, Stint
-from laissez.simulation.stage import Said, Stage, Tenant
+from laissez.simulation.stage import Asked, Given, Said, Stage, Taken, Tenant
 from laissez.simulation.streams import Handovers
 
 
@@ -47,6 +48,7 @@ class Line:
         self._recorder = recorder
         self._keeps_log = keeps_log
         self._log: list[Said] = []
+        self._last_asked: dict[str, Asked] = {}
         self._stage = Stage(self._step, handover_us=Handovers(seed), witness=recorder)
         self._free: dict[str, dict[str, None]] = {}
         for resource in setting.resources:
@@ -86,6 +88,7 @@ class Line:
         asker = Asker(
             tenant,
             project.arrives_us,
+            project.labour.may_preempt,
             project.labour.is_preemptible,
             prices.spot if is_spot else prices.on_demand,
         )
@@ -100,6 +103,7 @@ class Line:
         for resource in tuple(asker.held):
             self._settle(asker, resource, at_us, "relinquished")
             self._put_back(resource)
+            self._say(asker, Release(resource), at_us, "it leaves")
         self._serve(at_us)
 
     # A tenant's turn --------------------------------------------------------------------------
@@ -108,19 +112,27 @@ class Line:
         asker = self._askers[tenant.name]
         app = tenant.app
         for resource in tuple(asker.held):
-            if app.is_done or app.is_redundant(resource):
-                self._release(asker, resource, at_us)
+            if app.is_done:
+                self._release(asker, resource, at_us, "the work is done")
+            elif app.is_redundant(resource):
+                self._release(asker, resource, at_us, "it is redundant")
+                asker.given_back_us[tree_of(resource)] = at_us
         rate_left = self._stay_within_budget(asker, at_us)
-        wanted = {} if app.is_done else self._wanted(asker, rate_left)
+        wanted = {} if app.is_done else self._wanted(asker, rate_left, at_us)
         if wanted and not asker.wanted:
             asker.since_us = at_us
         asker.wanted, asker.given = wanted, {}
+        if self._keeps_log:
+            self._say_asked(asker, at_us)
         self._serve(at_us)
 
-    def _wanted(self, asker: Asker, rate_left: float) -> dict[str, int]:
+    def _wanted(self, asker: Asker, rate_left: float, at_us: int) -> dict[str, int]:
+        """What it lacks and can pay for. Of what it has just given back it asks for nothing until a
+        step is over: a node may be of no use where it lies, and another one needed."""
         wanted = {}
         for kind in asker.tenant.app.kinds:
-            if kind in asker.prices:
+            given_back_us = asker.given_back_us.get(kind, -self._setting.period_us)
+            if kind in self._free and at_us - given_back_us >= self._setting.period_us:
                 count = asker.tenant.app.missing(kind)
                 affordable = min(count, rate_left // asker.prices[kind])
                 if affordable > 0:
@@ -143,7 +155,7 @@ class Line:
             if rates <= wall:
                 break
             rates -= asker.price_of(resource)
-            self._release(asker, resource, at_us)
+            self._release(asker, resource, at_us, "the budget does not pay for it any more")
         return wall - rates
 
     # Giving and taking ------------------------------------------------------------------------
@@ -159,20 +171,27 @@ class Line:
         )
         for asker in waiting:
             for kind in asker.lacking():
-                if self._free[kind]:
-                    self._give(asker, self._place(asker, self._free[kind]), at_us)
+                if free := self._usable(asker, self._free[kind]):
+                    self._give(asker, self._place(asker, free), at_us)
                     return True
         for asker in waiting:
             for kind in asker.lacking():
                 victim = self._rule.victim(asker, kind, self._askers.values(), self._totals, at_us)
-                if victim is not None:
-                    resource = next(victim.least_missed(kind))
-                    self._take(victim, resource, at_us)
+                taken = [] if victim is None else self._usable(asker, victim.least_missed(kind))
+                if victim is not None and taken:
+                    resource = taken[0]
+                    self._take(victim, resource, at_us, asker.name)
                     self._give(asker, resource, at_us)
                     return True
         return False
 
-    def _place(self, asker: Asker, free: Mapping[str, None]) -> str:
+    def _usable(self, asker: Asker, resources: Iterable[str]) -> list[str]:
+        """Those that lie where the tenant may order."""
+        if self._free.keys() <= {*asker.tenant.adapter.terms.scopes}:
+            return list(resources)
+        return [resource for resource in resources if asker.tenant.may_use(resource)]
+
+    def _place(self, asker: Asker, free: Sequence[str]) -> str:
         """Near what it has; then where most are free; then the first."""
         own = {prefix for resource in asker.held for prefix in _above(resource)}
         room: dict[str, int] = {}
@@ -192,13 +211,17 @@ class Line:
         asker.held[resource] = None
         asker.given[kind] = asker.given.get(kind, 0) + 1
         self._since[resource] = at_us
+        if self._keeps_log:
+            self._say(asker, Given(resource, asker.price_of(resource)), at_us)
         self._stage.hand_over(asker.tenant, resource, at_us)
 
-    def _take(self, asker: Asker, resource: str, at_us: int) -> None:
+    def _take(self, asker: Asker, resource: str, at_us: int, to: str) -> None:
+        self._say(asker, Taken(resource, to), at_us)
         self._settle(asker, resource, at_us, "preempted")
         self._stage.take_away(asker.tenant, resource, at_us)
 
-    def _release(self, asker: Asker, resource: str, at_us: int) -> None:
+    def _release(self, asker: Asker, resource: str, at_us: int, why: str) -> None:
+        self._say(asker, Release(resource), at_us, why)
         self._settle(asker, resource, at_us, "relinquished")
         self._stage.take_away(asker.tenant, resource, at_us)
         self._put_back(resource)
@@ -212,6 +235,23 @@ class Line:
         charge = asker.price_of(resource) * (at_us - from_us)
         self._settled[asker.name] = self._settled.get(asker.name, 0) + charge
         self._stints.append(Stint(asker.name, resource, from_us, at_us, charge, reason))
+
+    # What is written down ---------------------------------------------------------------------
+
+    def _say(
+        self, asker: Asker, what: Release | Asked | Given | Taken, at_us: int, why: str = ""
+    ) -> None:
+        if self._keeps_log:
+            self._log.append(Said(at_us, asker.name, what, why))
+
+    def _say_asked(self, asker: Asker, at_us: int) -> None:
+        """What it asks for, if that is not what it asked for before."""
+        app = asker.tenant.app
+        counts = {} if app.is_done else {kind: app.missing(kind) for kind in app.kinds}
+        asked = Asked({kind: count for kind, count in counts.items() if count}, asker.wanted)
+        if self._last_asked.get(asker.name, Asked({}, {})) != asked:
+            self._last_asked[asker.name] = asked
+            self._say(asker, asked, at_us)
 
     def _held(self) -> Iterator[tuple[str, int]]:
         for asker in self._askers.values():

@@ -16,12 +16,14 @@ budget: see `projects`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import count
 from typing import Literal
 
 import msgspec
 
 from laissez.model.paths import tree_of
+from laissez.simulation import metrics
 from laissez.simulation.population import HORIZON_US, project
 from laissez.simulation.projects import US_PER_HOUR, Project
 from laissez.simulation.queueing import Queueing
@@ -99,18 +101,25 @@ def crowd(
 ) -> Crowd:
     """Whoever comes in this regime."""
     empty = Setting(resources, prices(), (), {}, HORIZON_US)
+    comers = (project(seed, number, requests) for number in count())
+    return crowd_of(((each, alone(each, empty, seed)) for each in comers), ratio, resources)
+
+
+def crowd_of(
+    comers: Iterable[tuple[Project, Alone]], ratio: float, resources: tuple[str, ...] = RESOURCES
+) -> Crowd:
+    """The first of those who come, as many as bring demand nearest to the ratio."""
     capacity = len(resources) * HORIZON_US / US_PER_HOUR
     found: dict[str, Alone] = {}
     projects: list[Project] = []
     demand = 0.0
-    while True:
-        newcomer = project(seed, len(projects), requests)
-        own = alone(newcomer, empty, seed)
+    for newcomer, own in comers:
         if abs(demand + own.node_hours - ratio * capacity) > abs(demand - ratio * capacity):
-            return Crowd(tuple(projects), found, demand / capacity)
+            break
         projects.append(newcomer)
         found[newcomer.name] = own
         demand += own.node_hours
+    return Crowd(tuple(projects), found, demand / capacity)
 
 
 def budgets(crowd: Crowd, reading: Reading) -> dict[str, int]:
@@ -136,7 +145,4 @@ def setting_of(
 
 def retention(crowd: Crowd, history: History) -> dict[str, float]:
     """By project, what it got done over what it gets done alone, at most 1."""
-    return {
-        name: min(1.0, history.performance[name] / own.performance) if own.performance else 1.0
-        for name, own in crowd.alone.items()
-    }
+    return metrics.retention(crowd.alone, history)

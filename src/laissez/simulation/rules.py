@@ -1,13 +1,14 @@
 """Who is next, and who has to make room: first come first served, with preemption, fair share.
 
-Preemption: an inference service that finds nothing free takes a node from a job, of the job that
-arrived last first. Jobs pay spot prices for that.
+Preemption: an inference service that finds nothing free takes a node from a training job, of the
+one that arrived last first. Training pays spot prices for that. Batch jobs neither take nor give.
 
 Fair share is dominant-resource fairness (Ghodsi et al., NSDI 2011), as queueing schedulers apply
 it: kinds of node are the resources; whoever has the smallest share of the kind that it has most of
-is next. Who has waited for a while takes a node from whoever has the largest share, of the kind
-that makes it so large, if the one who gets it has no more after that than the one who loses it. The
-while is that for which YARN's capacity scheduler warns before it kills.
+is next. Who has waited for a while takes a node of a kind from whoever has the largest share of
+those who have one, if the one who gets it has no larger share after that than the one who loses it,
+and if that makes the largest share smaller, or at least the two more alike in this kind. The while
+is that for which YARN's capacity scheduler warns before it kills.
 
 Of a tenant that has to give up a node, the node goes that it misses least.
 """
@@ -32,6 +33,7 @@ class Asker(msgspec.Struct, eq=False):
 
     tenant: Tenant
     arrives_us: int
+    may_preempt: bool
     is_preemptible: bool
     prices: Mapping[str, int]
     since_us: int = 0
@@ -39,6 +41,8 @@ class Asker(msgspec.Struct, eq=False):
     given: dict[str, int] = {}
     """Of what it wants, by kind, what it has got since it said so."""
     held: dict[str, None] = {}
+    given_back_us: dict[str, int] = {}
+    """When it last gave back one of a kind, by kind."""
 
     @property
     def name(self) -> str:
@@ -57,6 +61,10 @@ class Asker(msgspec.Struct, eq=False):
         """What it has, of a kind or all; the node that it misses least first."""
         nodes = [node for node in reversed(self.held) if kind in (None, tree_of(node))]
         yield from sorted(nodes, key=lambda node: self.tenant.app.worth_of_losing(node).full)
+
+    def count(self, kind: str) -> int:
+        """How many of a kind it has."""
+        return sum(tree_of(node) == kind for node in self.held)
 
     def share(self, totals: Totals, more: str | None = None, less: str | None = None) -> float:
         """The share of the kind that it has most of, with one more of a kind, or one less."""
@@ -102,10 +110,10 @@ class Preempting(FirstCome):
     def victim(
         self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
     ) -> Asker | None:
-        if asker.is_preemptible:
+        if not asker.may_preempt:
             return None
         return max(
-            (other for other in others if other.is_preemptible and _has(other, kind)),
+            (other for other in others if other.is_preemptible and other.count(kind)),
             key=lambda other: (other.arrives_us, other.name),
             default=None,
         )
@@ -123,7 +131,7 @@ class FairShare:
         if at_us - asker.since_us < WARNING_US:
             return None
         richest = max(
-            (other for other in others if other is not asker and other.held),
+            (other for other in others if other is not asker and other.count(kind)),
             key=lambda other: (other.share(totals), other.name),
             default=None,
         )
@@ -131,8 +139,5 @@ class FairShare:
             return None
         left = richest.share(totals, less=kind)
         is_fair = asker.share(totals, more=kind) <= left + ENOUGH
-        return richest if is_fair and left < richest.share(totals) else None
-
-
-def _has(asker: Asker, kind: str) -> bool:
-    return any(tree_of(node) == kind for node in asker.held)
+        is_progress = left < richest.share(totals) or asker.count(kind) + 2 <= richest.count(kind)
+        return richest if is_fair and is_progress else None

@@ -53,8 +53,8 @@ class Stint(msgspec.Struct, frozen=True):
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A node lost to others, with what was done on it and is to be done again: in the unit of the
-    project's performance."""
+    """A node lost or given back, with what was done on it and is to be done again: in the unit of
+    the project's performance."""
 
     tenant: str
     resource: str

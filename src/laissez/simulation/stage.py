@@ -8,7 +8,7 @@ after its handover, and until then its new owner waits for it and does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -21,12 +21,34 @@ from laissez.simulation.kernel import ARRIVAL, Kernel
 REACTION_US = 20_000
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """Where there is a line: how many nodes of each kind would be enough, and as far as that can
+    be paid."""
+
+    missing: Mapping[str, int]
+    wanted: Mapping[str, int]
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Where there is a line: a node, and what it costs an hour."""
+
+    resource: str
+    rate_micros_per_hour: int
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Where there is a line: a node that had to be left to another tenant."""
+
+    resource: str
+    to: str
+
+
 class Said(msgspec.Struct, frozen=True):
     """Something that a tenant or the operator did, or that happened to a tenant, and why."""
 
     at_us: int
     who: str
-    what: Instruction | Notice
+    what: Instruction | Notice | Asked | Given | Taken
     why: str = ""
 
 
@@ -96,9 +118,12 @@ class Stage:
             tenant.app.advance(until_us)
 
     def hand_over(self, tenant: Tenant, resource: str, at_us: int) -> None:
-        """A node is a tenant's own from now on, and will be there after its handover."""
+        """A node is a tenant's own from now on, and will be there after its handover.
+
+        One that it gave up and won back in the same instant has never left it.
+        """
         handover_us = self._handover_us(tenant.name)
-        if handover_us == 0:
+        if handover_us == 0 or resource in tenant.app.nodes:
             self._arrive(tenant, resource, at_us)
             return
         tenant.arriving[resource] = at_us

@@ -98,6 +98,12 @@ class World:
         """Let something happen again and again."""
         self.kernel.every(period_us, do, begins_us=begins_us)
 
+    def act(
+        self, who: str, instruction: Instruction, at_us: int, why: str = ""
+    ) -> tuple[Event, ...]:
+        """Do something in a tenant's name."""
+        return self._do(who, instruction, at_us, why)
+
     def operate(self, instruction: Instruction, at_us: int, why: str = "") -> tuple[Event, ...]:
         """Do something in the operator's name."""
         return self._do(None, instruction, at_us, why)
@@ -146,7 +152,8 @@ class World:
             self.log.append(Said(at_us, who or "", do, why))
             if events and isinstance(events[-1], Rejected):
                 self.log.append(Said(at_us, who or "", events[-1]))
-        self._spread(events)
+        if len(events) > 1 or self._listener is not None:
+            self._spread(events)
         self._look_ahead()
         return events
 

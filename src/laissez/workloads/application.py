@@ -95,11 +95,19 @@ class Application(Protocol):
         """How long a node there takes to start working: all of it for a scope or a node that is
         not its own, what is left of it for one that is."""
 
+    def at_stake(self, resource: str) -> float:
+        """How much utility stands still if this node is lost, until another one works in its place:
+        what it does, and what others do that can't go on without it."""
+
     def since_checkpoint_s(self, resource: str) -> float:
         """How much work would have to be done again if this node were lost now."""
 
     def till_checkpoint_s(self, resource: str) -> float | None:
         """How long until nothing would have to be done again; None if there are no checkpoints."""
+
+    def ends_in_s(self, place: str) -> float | None:
+        """How long it would still need a node there, its start included: one of its own, if nothing
+        else changes, or one that it gains now. None if no end is in sight."""
 
     # Its memory -------------------------------------------------------------------------------
 

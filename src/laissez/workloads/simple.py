@@ -146,10 +146,16 @@ class SimpleApplication(ABC):
             return self._cold_start_s
         return max(0, ready_us - self.now_us) / US_PER_S
 
+    def at_stake(self, resource: str) -> float:
+        return self.worth_of_losing(resource).now
+
     def since_checkpoint_s(self, resource: str) -> float:
         return 0.0
 
     def till_checkpoint_s(self, resource: str) -> float | None:
+        return None
+
+    def ends_in_s(self, place: str) -> float | None:
         return None
 
     def _difference(self, fewer: Sequence[str], more: Sequence[str]) -> Worth:

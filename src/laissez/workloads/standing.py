@@ -89,10 +89,16 @@ class Standing:
     def cold_start_s(self, place: str) -> float:
         return 0.0
 
+    def at_stake(self, resource: str) -> float:
+        return self.worth_of_losing(resource).now
+
     def since_checkpoint_s(self, resource: str) -> float:
         return 0.0
 
     def till_checkpoint_s(self, resource: str) -> float | None:
+        return None
+
+    def ends_in_s(self, place: str) -> float | None:
         return None
 
     # Its memory -------------------------------------------------------------------------------

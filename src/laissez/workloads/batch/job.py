@@ -201,6 +201,10 @@ class BatchJob:
             return max(0, ready_us - self._now_us) / US_PER_S
         return self.cold_start_us(tree_of(place)) / US_PER_S
 
+    def at_stake(self, resource: str) -> float:
+        """If one that works is gone, all stand still."""
+        return self._stretch.pace_ppm / PPM if resource in self._workers else 0.0
+
     def since_checkpoint_s(self, resource: str) -> float:
         if resource not in self._workers:
             return 0.0
@@ -215,6 +219,19 @@ class BatchJob:
         if end_us is not None and self._now_us < end_us:
             till_us = min(till_us, end_us)
         return (till_us - self._now_us) / US_PER_S
+
+    def ends_in_s(self, place: str) -> float | None:
+        """Until it is done, but not beyond its deadline as long as that is not past."""
+        end_us = self._stretch.reaches_us(self._work) if place in self._workers else None
+        if end_us is None:
+            kind = tree_of(place)
+            if kind not in self._speeds:
+                return 0.0
+            cold_us = round(self.cold_start_s(place) * US_PER_S)
+            end_us = self._now_us + cold_us + self.work_left_us(kind)
+        if self._now_us < self.deadline_us:
+            end_us = min(end_us, self.deadline_us)
+        return max(0, end_us - self._now_us) / US_PER_S
 
     # What a plan for the deadline needs to know -------------------------------------------------
 

@@ -7,6 +7,8 @@ means of every interval that is over. It never sees the present interval, let al
 
 Load that comes in bursts falls to nothing and comes back sooner than a node that was given up. So
 what a service prepares for is the highest rate that was forecast in the last while, not the last.
+But a node that only the highest rate needs is idle most of the time: what it is worth depends on
+how often such rates come, and so all that were forecast in the last while are remembered.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ class Seen(msgspec.Struct):
     interval_from_us: int = 0
     interval_sums: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Requests, prompt tokens and output tokens since the interval began."""
-    peaks: list[tuple[int, float]] = []
-    """When which rate was forecast, without those that a later one has exceeded."""
+    recent: list[tuple[int, float]] = []
+    """When which rate was forecast, in the last while."""
 
 
 class Demand:
@@ -77,8 +79,13 @@ class Demand:
     def to_prepare_for(self) -> Load:
         """The same, at the highest rate that was forecast in the last while."""
         ahead = self.forecast()
-        rate_per_s = max(ahead.requests_per_s, self.seen.peaks[0][1] if self.seen.peaks else 0.0)
+        rate_per_s = max(self.recent_rates())
         return Load(rate_per_s, ahead.prompt_tokens, ahead.output_tokens)
+
+    def recent_rates(self) -> list[float]:
+        """The rates that were forecast in the last while, the present forecast last."""
+        earlier = [rate for _, rate in self.seen.recent[:-1]]
+        return [*earlier, self.forecast().requests_per_s]
 
     def present(self) -> Load:
         """What is asked now; when it is quiet, no requests of the lengths to come."""
@@ -165,13 +172,10 @@ class Demand:
 
     def _observe(self, means: Load, span_us: int, at_us: int) -> None:
         self.seen.forecast.observe(means, span_us / self._interval_us)
-        rate_per_s = self.forecast().requests_per_s
-        self.seen.peaks = [
-            (then_us, peak)
-            for then_us, peak in self.seen.peaks
-            if peak > rate_per_s and then_us + self._keep_us > at_us
+        self.seen.recent = [
+            (then_us, rate) for then_us, rate in self.seen.recent if then_us + self._keep_us > at_us
         ]
-        self.seen.peaks.append((at_us, rate_per_s))
+        self.seen.recent.append((at_us, self.forecast().requests_per_s))
 
 
 def _length(told: float | None, usual: float) -> float:

@@ -2,9 +2,11 @@
 
 Its utility is requests per second within their objective. The autoscaler wants so much capacity
 that nodes are busy for a given share of their time at the rate that it prepares for (`demand.py`).
-A set of nodes is worth that rate times the share of that capacity that they have, at most all of
-it: linear in requests. More than comes can't be served, so `now` and `full` are one. A node that
-is still cold counts as if it were warm; only what is delivered meanwhile is without it.
+If that rate came all the time, nodes would serve as much of it as they have of that capacity:
+linear in requests, and that is their worth in full. But rates change. Of `now`, half is what nodes
+serve at the forecast rate, and half what they would have served on average at the rates of the last
+while: the first nodes are always busy, and one that only the highest rate needs is worth little. A
+node that is still cold counts as if it were warm; only what is delivered meanwhile is without it.
 
 A node is redundant if the service does without it and still has what it needs with a margin on
 top, so that a small rise does not buy back what was just given up. Cold nodes go first, then those
@@ -164,11 +166,17 @@ class InferenceService:
             return self.spec.cold_start_s
         return max(0, warm_from_us - self._present_us) / US_PER_S
 
+    def at_stake(self, resource: str) -> float:
+        return self.worth_of_losing(resource).now
+
     def since_checkpoint_s(self, resource: str) -> float:
         """Nothing: the few requests that are cut off are asked again elsewhere."""
         return 0.0
 
     def till_checkpoint_s(self, resource: str) -> float | None:
+        return None
+
+    def ends_in_s(self, place: str) -> float | None:
         return None
 
     # Beyond the interface ---------------------------------------------------------------------
@@ -258,6 +266,7 @@ class InferenceService:
         self._ahead = self._pool(ahead)
         self._rate_per_s = 0.0 if self.is_done else ahead.requests_per_s
         self._needed_per_s = self._rate_per_s / self.spec.utilisation
+        self._rates_per_s = [0.0] if self.is_done else self._demand.recent_rates()
         self._worths: dict[tuple[tuple[int, ...], int], Worth] = {}
         self._present = None
         self._recount()
@@ -284,13 +293,19 @@ class InferenceService:
     def _utility(self, counts: tuple[int, ...]) -> float:
         return min(self._rate_per_s, self._ahead.capacity_per_s(counts) * self.spec.utilisation)
 
+    def _expected_utility(self, counts: tuple[int, ...]) -> float:
+        capacity = self._ahead.capacity_per_s(counts) * self.spec.utilisation
+        served = [min(rate, capacity) for rate in self._rates_per_s]
+        return (served[-1] + sum(served) / len(served)) / 2
+
     def _worth_of_one(self, counts: tuple[int, ...], number: int) -> Worth:
         """What one of the nodes of a kind is worth among so many."""
         known = self._worths.get((counts, number))
         if known is None:
             without = (*counts[:number], counts[number] - 1, *counts[number + 1 :])
-            worth = max(0.0, self._utility(counts) - self._utility(without))
-            known = self._worths[counts, number] = Worth(worth, worth)
+            full = max(0.0, self._utility(counts) - self._utility(without))
+            now = self._expected_utility(counts) - self._expected_utility(without)
+            known = self._worths[counts, number] = Worth(min(full, max(0.0, now)), full)
         return known
 
     def _find_redundant(self) -> Iterator[str]:

@@ -230,6 +230,10 @@ class TrainingJob:
             return wait_us / US_PER_S + self.spec.reconfigure_s
         return self.spec.reconfigure_s
 
+    def at_stake(self, resource: str) -> float:
+        """If one of the crew is gone, all have to be configured anew."""
+        return self._memory.plan.pace if resource in self._crew else 0.0
+
     def since_checkpoint_s(self, resource: str) -> float:
         if resource not in self._crew:
             return 0.0
@@ -238,6 +242,14 @@ class TrainingJob:
     def till_checkpoint_s(self, resource: str) -> float | None:
         since_s = self.since_checkpoint_s(resource)
         return self.spec.checkpoint_every_s - since_s if since_s else 0.0
+
+    def ends_in_s(self, place: str) -> float | None:
+        """Until it is done with its crew; of nodes to come, until its deadline."""
+        now_us, deadline_us = self._memory.now_us, self.spec.deadline_us
+        end_us = self._done_us() if place in self._crew else math.inf
+        if deadline_us is not None and now_us < deadline_us:
+            end_us = min(end_us, deadline_us)
+        return None if end_us == math.inf else max(0.0, end_us - now_us) / US_PER_S
 
     # Its memory -------------------------------------------------------------------------------
 

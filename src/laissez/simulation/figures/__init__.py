@@ -1,0 +1,8 @@
+"""The figures that `laissez reproduce` makes, by name; a file each."""
+
+from laissez.simulation.figures.contention import FIGURE as CONTENTION
+from laissez.simulation.figures.figure import Figure
+
+FIGURES: dict[str, Figure] = {
+    "6": CONTENTION,
+}

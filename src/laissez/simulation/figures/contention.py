@@ -1,0 +1,424 @@
+"""Figure 6: what is left of everybody's performance when demand meets capacity, or exceeds it.
+
+Each seed is a crowd of projects (`population`). In a regime as many of them come as bring demand
+over capacity nearest to it (`regimes`), and the same crowd is played under every contract. What
+each project gets done over what it gets done alone is its retention.
+
+First every seed's projects run alone, which says who comes in which regime, what they could do and
+what money they have. Then every contract plays every crowd: with both readings of the budget; and
+the market's contracts with both floors, the base shares, which mean nothing to the others. The
+clairvoyant bound knows neither budgets nor floors.
+
+The goals are those that the mechanism was built for: by how much the market's degradation is lower
+than that of first come first served, with and without preemption; and that where there is plenty
+for all, the market's retention is at most 2% lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from laissez.simulation.clairvoyant import bound
+from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.figures.figure import (
+    Figure,
+    Outcome,
+    Scene,
+    Summary,
+    Table,
+    Wanted,
+    percent,
+    spread,
+    summary_of,
+)
+from laissez.simulation.fitted import requests_of
+from laissez.simulation.intervals import Interval, lowering
+from laissez.simulation.metrics import measure
+from laissez.simulation.population import project
+from laissez.simulation.projects import Project
+from laissez.simulation.regimes import (
+    BASE_SHARES,
+    READINGS,
+    REGIMES,
+    RESOURCES,
+    Alone,
+    Reading,
+    crowd,
+    crowd_of,
+    setting_of,
+)
+from laissez.simulation.requests import Requests
+from laissez.simulation.runs import Runs
+
+TITLE = "Retention under contention"
+CLAIRVOYANT = "clairvoyant"
+LABELS = {
+    "market": "market",
+    "fcfs": "FCFS",
+    "fcfs_p": "FCFS-P",
+    "fair": "fair share",
+    "no_displacement": "no displacement",
+    CLAIRVOYANT: "clairvoyant",
+}
+"""All contracts, and the bound, in the order in which they are shown."""
+WITH_FLOORS = ("market", "no_displacement")
+READ_AS = {"equal": "equal budgets", "demand": "budgets by demand"}
+
+
+class Target(NamedTuple):
+    """By which share something of the market's is to be lower than another's, at least or most."""
+
+    of: Literal["degradation", "mean_retention"]
+    against: str
+    regime: float
+    share: float
+
+    @property
+    def sentence(self) -> str:
+        name = f"{percent(self.share)} lower than {LABELS[self.against]}'s"
+        return f"degradation at least {name}" if self.is_least else f"retention at most {name}"
+
+    @property
+    def is_least(self) -> bool:
+        return self.of == "degradation"
+
+
+TARGETS = (
+    Target("mean_retention", "fcfs", 0.4, 0.02),
+    Target("degradation", "fcfs", 1.0, 0.17),
+    Target("degradation", "fcfs", 1.125, 0.08),
+    Target("degradation", "fcfs", 2.25, 0.23),
+    Target("degradation", "fcfs_p", 1.0, 0.19),
+    Target("degradation", "fcfs_p", 1.125, 0.12),
+    Target("degradation", "fcfs_p", 2.25, 0.08),
+)
+
+
+# --- the tasks ----------------------------------------------------------------------------------
+
+
+class Comers(msgspec.Struct, frozen=True):
+    """Everybody of a seed runs alone."""
+
+    seed: int
+    is_small: bool
+    regimes: tuple[float, ...]
+
+
+class Alones(msgspec.Struct, frozen=True):
+    """What everybody does alone, by number; and how many of them come in each regime."""
+
+    alone: tuple[Alone, ...]
+    joining: tuple[int, ...]
+
+
+class Play(msgspec.Struct, frozen=True):
+    """A contract plays the crowd of a seed in a regime; `alone` is what each of it does alone."""
+
+    seed: int
+    is_small: bool
+    regime: float
+    contract: str
+    reading: Reading
+    base_share: float
+    alone: tuple[Alone, ...]
+
+
+def run_alone(task: Comers, data: Path | None) -> Alones:
+    cluster = cluster_of(task.is_small)
+    everybody = crowd(task.seed, max(task.regimes), _requests(data), cluster)
+    comers = [(each, everybody.alone[each.name]) for each in everybody.projects]
+    return Alones(
+        tuple(everybody.alone.values()),
+        tuple(len(crowd_of(comers, regime, cluster).projects) for regime in task.regimes),
+    )
+
+
+def run_play(task: Play, data: Path | None) -> Outcome:
+    cluster = cluster_of(task.is_small)
+    comers = ((_project(task.seed, at, data), own) for at, own in enumerate(task.alone))
+    found = crowd_of(comers, task.regime, cluster)
+    setting = setting_of(found, task.reading, task.base_share, cluster)
+    if task.contract == CLAIRVOYANT:
+        alone = {name: own.performance for name, own in found.alone.items()}
+        return Outcome(dict(bound(setting, alone).retention))
+    history = CONTRACTS[task.contract].play(setting, task.seed)
+    metrics = measure(setting, found.alone, history)
+    return Outcome(metrics.retention, metrics)
+
+
+def cluster_of(is_small: bool) -> tuple[str, ...]:
+    """The cluster, or of each kind its first rack."""
+    return tuple(each for each in RESOURCES if not is_small or "/z0/r0/" in each)
+
+
+@lru_cache(maxsize=1)
+def _requests(data: Path | None) -> Requests:
+    return requests_of(data)
+
+
+@lru_cache(maxsize=512)
+def _project(seed: int, number: int, data: Path | None) -> Project:
+    """Neighbouring tasks are of the same seed, and a trace takes a while to be put together."""
+    return project(seed, number, _requests(data))
+
+
+# --- the report ---------------------------------------------------------------------------------
+
+Key = tuple[str, float, Reading, float]
+"""Contract, regime, reading, base share."""
+ByRegime = dict[str, dict[str, Summary]]
+"""By regime, by contract."""
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """What the market is to reach against another contract, and what was measured."""
+
+    goal: str
+    regime: str
+    against: str
+    reading: str
+    base_share: float
+    wanted: float
+    measured: float | None
+    """None if the other loses nothing at all, so that nothing can be lower."""
+    ci95: tuple[float | None, float | None]
+    is_met: bool
+
+
+class Report(msgspec.Struct, frozen=True):
+    """`regimes` is what is meant where nothing else is said: `reading` and `base_share` say it."""
+
+    figure: str
+    regimes: ByRegime
+    reading: str
+    base_share: float
+    readings: dict[str, dict[str, ByRegime]]
+    goals: tuple[Goal, ...]
+    seeds: tuple[int, ...]
+    data: str
+
+
+def compute(wanted: Wanted, runs: Runs) -> Report:
+    comers = [Comers(seed, wanted.is_quick, wanted.regimes) for seed in wanted.seeds]
+    everybody = dict(zip(wanted.seeds, runs.all(comers, run_alone, Alones), strict=True))
+    keys = list(product(wanted.contracts, wanted.regimes, READINGS, BASE_SHARES))
+    plays = {
+        (seed, key): _play(wanted, seed, key, everybody[seed])
+        for seed in wanted.seeds
+        for key in keys
+    }
+    found = dict(zip(plays, runs.all(tuple(plays.values()), run_play, Outcome), strict=True))
+    outcomes = {key: {seed: found[seed, key] for seed in wanted.seeds} for key in keys}
+    readings: dict[str, dict[str, ByRegime]] = {
+        reading: {str(share): _by_regime(outcomes, reading, share) for share in BASE_SHARES}
+        for reading in READINGS
+    }
+    return Report(
+        figure="6",
+        regimes=readings[READINGS[0]][str(BASE_SHARES[0])],
+        reading=READINGS[0],
+        base_share=BASE_SHARES[0],
+        readings=readings,
+        goals=tuple(_goals(outcomes)),
+        seeds=wanted.seeds,
+        data="fitted" if runs.data is None else "azure",
+    )
+
+
+def _play(wanted: Wanted, seed: int, key: Key, everybody: Alones) -> Play:
+    """What makes no difference is the same in all tasks, so that it is run once."""
+    contract, regime, reading, share = key
+    joining = everybody.joining[wanted.regimes.index(regime)]
+    return Play(
+        seed,
+        wanted.is_quick,
+        regime,
+        contract,
+        READINGS[0] if contract == CLAIRVOYANT else reading,
+        share if contract in WITH_FLOORS else BASE_SHARES[0],
+        everybody.alone[:joining],
+    )
+
+
+BySeed = Mapping[Key, Mapping[int, Outcome]]
+
+
+def _by_regime(outcomes: BySeed, reading: Reading, share: float) -> ByRegime:
+    found: ByRegime = {}
+    for (contract, regime, *others), by_seed in outcomes.items():
+        if others == [reading, share]:
+            summaries = found.setdefault(str(regime), {})
+            summaries[contract] = summary_of(tuple(by_seed.values()))
+    return found
+
+
+def _goals(outcomes: BySeed) -> Iterator[Goal]:
+    for reading, share, target in product(READINGS, BASE_SHARES, TARGETS):
+        mine = outcomes.get(("market", target.regime, reading, share))
+        its = outcomes.get((target.against, target.regime, reading, share))
+        if mine and its:
+            yield _goal(target, reading, share, _each(mine, target.of), _each(its, target.of))
+
+
+def _each(by_seed: Mapping[int, Outcome], of: str) -> dict[int, float]:
+    return {seed: getattr(outcome, of) for seed, outcome in by_seed.items()}
+
+
+def _goal(
+    target: Target, reading: Reading, share: float, mine: dict[int, float], its: dict[int, float]
+) -> Goal:
+    found = lowering(mine, its)
+    if found is None:  # who has nothing can't have less
+        is_met = not any(mine.values())
+    elif target.is_least:
+        is_met = found.estimate >= target.share
+    else:
+        is_met = found.estimate <= target.share
+    return Goal(
+        target.sentence,
+        str(target.regime),
+        target.against,
+        reading,
+        share,
+        target.share,
+        None if found is None else found.estimate,
+        (None, None) if found is None else (found.low, found.high),
+        is_met,
+    )
+
+
+# --- for people ---------------------------------------------------------------------------------
+
+
+def tell(report: Report) -> Iterator[Table | str]:
+    for reading, by_share in report.readings.items():
+        for share, by_regime in by_share.items():
+            yield _retentions(f"{READ_AS[reading]}, floor at {share} of list prices", by_regime)
+    yield _details(report)
+    if report.goals:
+        yield _goal_table(report.goals)
+    requests = "of the Azure traces" if report.data == "azure" else "made up by the fitted model"
+    seeds = report.seeds
+    yield (
+        f"Means over {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'} from {seeds[0]} on, "
+        f"with 95% intervals; requests {requests}."
+    )
+
+
+def _retentions(title: str, by_regime: ByRegime) -> Table:
+    contracts = _contracts(by_regime)
+    rows = (
+        (regime, *(_mean(by_regime[regime][contract]) for contract in contracts))
+        for regime in by_regime
+    )
+    return Table(
+        f"Mean retention in %: {title}",
+        ("demand /\ncapacity", *(LABELS[each].replace(" ", "\n") for each in contracts)),
+        tuple(rows),
+    )
+
+
+def _contracts(by_regime: ByRegime) -> list[str]:
+    return [name for name in LABELS if any(name in each for each in by_regime.values())]
+
+
+def _mean(summary: Summary) -> str:
+    low = summary.ci95[0]
+    margin = "" if low is None else f" ±{100 * (summary.mean_retention - low):.1f}"
+    return f"{100 * summary.mean_retention:.1f}{margin}"
+
+
+def _details(report: Report) -> Table:
+    money = ("$ a\nrun", "projects\nper $1,000")
+    nodes = ("nodes\nheld", "displaced", "given\nup", "projects'\nwork lost")
+    columns = ("", "quartiles of\nretention", *money, *nodes, "Jain's\nindex", "starved")
+    rows = [
+        (f"{regime} {LABELS[contract]}", *_detail(by_contract[contract]))
+        for regime, by_contract in report.regimes.items()
+        for contract in _contracts({regime: by_contract})
+    ]
+    title = f"In detail: {READ_AS[report.reading]}, floor at {report.base_share} of list prices"
+    return Table(title, columns, tuple(rows))
+
+
+def _detail(its: Summary) -> Iterator[str]:
+    yield " ".join(f"{100 * share:.0f}" for share in (its.p25, its.median, its.p75))
+    if its.moves is None:  # a bound
+        yield from [""] * 8
+        return
+    per_dollar = its.retention_per_dollar
+    yield f"{its.cost_dollars:.0f}"
+    yield "" if per_dollar is None else f"{1_000 * per_dollar:.1f}"
+    yield percent(its.utilisation or 0)
+    yield f"{its.moves['displaced']:.1f}"
+    yield f"{its.moves['given_up']:.1f}"
+    yield f"{its.wasted_projects:.2f}"
+    yield f"{its.fairness:.2f}"
+    yield percent(its.starved_share or 0)
+
+
+def _goal_table(goals: Sequence[Goal]) -> Table:
+    """A row for each goal; a column for each reading and floor."""
+    cases = list(dict.fromkeys((goal.reading, goal.base_share) for goal in goals))
+    rows: dict[str, dict[tuple[str, float], str]] = {}
+    for goal in goals:
+        row = rows.setdefault(f"{goal.regime}: {goal.goal}", {})
+        row[goal.reading, goal.base_share] = _measured(goal)
+    return Table(
+        "Goals: how much lower, in % with the interval, and whether that is enough",
+        ("", *(f"{reading},\nfloor {share}" for reading, share in cases)),
+        tuple((name, *(row[case] for case in cases)) for name, row in rows.items()),
+    )
+
+
+def _measured(goal: Goal) -> str:
+    verdict = "met" if goal.is_met else "NOT MET"
+    if goal.measured is None:
+        return f"nothing to lower, {verdict}"
+    interval = Interval(goal.measured, *goal.ci95)
+    return f"{100 * goal.measured:z.1f}{spread(interval)}, {verdict}"
+
+
+def draw(report: Report, path: Path) -> None:
+    """Only who wants a picture waits for matplotlib."""
+    from laissez.simulation.figures.drawing import draw_retention  # noqa: PLC0415
+
+    share = str(report.base_share)
+    draw_retention(
+        path,
+        title=TITLE,
+        rows={READ_AS[reading]: by[share] for reading, by in report.readings.items()},
+        labels=LABELS,
+        footnote=f"{len(report.seeds)} seeds, 95% intervals; floor at {share} of list prices",
+    )
+
+
+# --- one run, closely ---------------------------------------------------------------------------
+
+
+def scene(
+    seed: int, regime: float, reading: Reading, base_share: float, is_quick: bool, data: Path | None
+) -> Scene:
+    cluster = cluster_of(is_quick)
+    found = crowd(seed, regime, _requests(data), cluster)
+    return Scene(setting_of(found, reading, base_share, cluster), dict(found.alone))
+
+
+FIGURE = Figure(
+    name="6",
+    title=TITLE,
+    regimes=REGIMES,
+    quick_regimes=(0.4, 1.0),
+    contracts=tuple(LABELS),
+    compute=compute,
+    tell=tell,
+    draw=draw,
+    scene=scene,
+)

@@ -1,0 +1,160 @@
+"""What a figure is: a question that many runs answer, told as JSON, as tables, and as a picture.
+
+A figure says which tasks it needs and what a task does, makes a report of the results, and shows
+it. `Runs` does the rest: processes, cache, progress. A file per figure holds all of it, and reads
+like its description.
+
+Seeds from 100 on are those that are reported. Policies are developed on those below 20, so what is
+reported was seen by nobody who could have fitted anything to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import msgspec
+
+from laissez.simulation.intervals import Interval, mean_interval, quantile
+from laissez.simulation.metrics import Metrics, Moves, Throughput
+from laissez.simulation.regimes import Alone, Reading
+from laissez.simulation.runs import Runs
+from laissez.simulation.setting import Setting
+
+SEEDS = tuple(range(100, 120))
+QUICK_SEEDS = SEEDS[:2]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """What of a figure is asked for; a quick one is of a small cluster."""
+
+    seeds: tuple[int, ...]
+    regimes: tuple[float, ...] = ()
+    contracts: tuple[str, ...] = ()
+    is_quick: bool = False
+
+
+class Table(msgspec.Struct, frozen=True):
+    """For people: the first column names the row, the others are figures."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """One run of a figure, to be looked at closely: what is played, and what each does alone."""
+
+    setting: Setting
+    alone: dict[str, Alone]
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    title: str
+    regimes: tuple[float, ...] = ()
+    """Those it has; none if it has no choice of them. The same with contracts."""
+    quick_regimes: tuple[float, ...] = ()
+    contracts: tuple[str, ...] = ()
+    compute: Callable[[Wanted, Runs], Any]
+    """The report: a value that is JSON as it stands."""
+    tell: Callable[[Any], Iterator[Table | str]]
+    draw: Callable[[Any, Path], None]
+    scene: Callable[[int, float, Reading, float, bool, Path | None], Scene] | None = None
+    """By seed, regime, reading of the budget, base share, whether it is quick, and data."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a run of one contract came to; of a bound there is nothing but retention."""
+
+    retention: dict[str, float]
+    metrics: Metrics | None = None
+
+    @property
+    def mean_retention(self) -> float:
+        return fmean(self.retention.values())
+
+    @property
+    def degradation(self) -> float:
+        return 1 - self.mean_retention
+
+
+class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A contract over all seeds: means, and quartiles over the projects of all seeds."""
+
+    mean_retention: float
+    ci95: tuple[float | None, float | None]
+    degradation: float
+    p25: float
+    median: float
+    p75: float
+    cost_dollars: float | None = None
+    """Of all projects, per run: the operator's revenue."""
+    retention_per_dollar: float | None = None
+    throughput: dict[str, float] | None = None
+    utilisation: float | None = None
+    moves: dict[str, float] | None = None
+    wasted_projects: float | None = None
+    volatility: dict[str, float] | None = None
+    fairness: float | None = None
+    starved: float | None = None
+    starved_share: float | None = None
+
+
+def summary_of(outcomes: Sequence[Outcome]) -> Summary:
+    """Of one outcome per seed."""
+    mean = mean_interval([each.mean_retention for each in outcomes])
+    shares = [share for each in outcomes for share in each.retention.values()]
+    retained = Summary(
+        mean_retention=mean.estimate,
+        ci95=(mean.low, mean.high),
+        degradation=1 - mean.estimate,
+        p25=quantile(shares, 0.25),
+        median=quantile(shares, 0.5),
+        p75=quantile(shares, 0.75),
+    )
+    found = [each.metrics for each in outcomes if each.metrics is not None]
+    return _with_metrics(retained, found) if found else retained
+
+
+def _with_metrics(retained: Summary, found: Sequence[Metrics]) -> Summary:
+    dollars = sum(each.total_cost_dollars for each in found)
+    retention = sum(share for each in found for share in each.retention.values())
+    return msgspec.structs.replace(
+        retained,
+        cost_dollars=dollars / len(found),
+        retention_per_dollar=retention / dollars if dollars else None,
+        throughput=_means(Throughput, [each.throughput for each in found]),
+        utilisation=fmean(each.utilisation for each in found),
+        moves=_means(Moves, [each.moves for each in found]),
+        wasted_projects=fmean(each.wasted_projects for each in found),
+        volatility={
+            tree: fmean(each.volatility[tree] for each in found) for tree in found[0].volatility
+        },
+        fairness=fmean(each.fairness for each in found),
+        starved=fmean(each.starved for each in found),
+        starved_share=fmean(each.starved_share for each in found),
+    )
+
+
+def _means(kind: type[msgspec.Struct], values: Sequence[msgspec.Struct]) -> dict[str, float]:
+    """Field by field."""
+    return {
+        field: fmean(getattr(each, field) for each in values) for field in kind.__struct_fields__
+    }
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
+
+
+def spread(interval: Interval) -> str:
+    """Where an estimate may lie, as people read it; nothing if that is not known."""
+    if interval.low is None and interval.high is None:
+        return ""
+    low, high = (
+        "?" if side is None else f"{100 * side:.0f}" for side in (interval.low, interval.high)
+    )
+    return f" ({low} to {high})"

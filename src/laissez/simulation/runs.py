@@ -1,0 +1,258 @@
+"""Runs many tasks that know nothing of each other: on all cores, and each only once.
+
+A task is a frozen value, and all that its result depends on: beside it there are only the folder of
+data and the code. So its key is a digest of the task, of the files of data, and of the source of
+every room that has a say in a result; a change of code never shows old numbers. Results are JSON,
+and what comes from a run has been through JSON, too: it is the same as what comes from the cache.
+
+Processes send back results, and only here are they written down, each when it comes: what was done
+before Ctrl-C need not be done again. A file of the cache appears whole or not at all; one that is
+damaged, or is another's, is as good as none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
+from hashlib import blake2b
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import TypeVar
+
+import msgspec
+
+HOUSE = Path(__file__).parent.parent
+DECIDING_ROOMS = ("simulation", "adapters", "workloads", "market", "model", "exchange", "deadline")
+"""The rooms whose code decides the result of a run."""
+PICTURES = ("deadline/figures/", "deadline/studies/", "simulation/figures/drawing.py")
+"""What lies in them but decides nothing."""
+DIGEST_BYTES = 16
+
+Task = TypeVar("Task", bound=msgspec.Struct)
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
+
+
+class BadCache(ValueError):
+    """A folder that can't hold results; the sentence says what to do."""
+
+
+class CodeChanged(RuntimeError):
+    """Somebody edits the source under a process that has read half of it."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A file of the cache. The task is for people who look at it."""
+
+    key: str
+    task: msgspec.Raw
+    result: msgspec.Raw
+    check: str
+    """A digest of the result, for disks that lie."""
+
+
+class Cache:
+    """Results on disk, by key."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "runs" / code_digest()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadCache(
+                f"results can't be kept in {folder}: {error.strerror}; give another folder with "
+                "--cache, or keep none with --no-cache"
+            ) from None
+
+    def path(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+    def get(self, key: str) -> bytes | None:
+        """The result as JSON."""
+        try:
+            kept = msgspec.json.decode(self.path(key).read_bytes(), type=Kept)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        result = bytes(kept.result)
+        return result if kept.key == key and kept.check == digest([result]) else None
+
+    def put(self, key: str, task: msgspec.Struct, result: bytes) -> None:
+        """A full disk costs the file, not the run."""
+        kept = Kept(
+            key, msgspec.Raw(msgspec.json.encode(task)), msgspec.Raw(result), digest([result])
+        )
+        with suppress(OSError):
+            _write_whole(self.path(key), msgspec.json.encode(kept) + b"\n")
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where results are kept if nobody says."""
+    base = environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "laissez"
+
+
+class Runs:
+    """What all tasks of a figure have in common: data, cache, processes, and who looks on."""
+
+    def __init__(
+        self,
+        *,
+        data: Path | None = None,
+        files: Iterable[Path] = (),
+        cache: Cache | None = None,
+        processes: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """`data` is what every task is told; `files` are those that are read there."""
+        self.data = data
+        self._data_digest = digest(path.read_bytes() for path in files)
+        self._cache = cache
+        self._processes = processes
+        self._progress = progress
+
+    def key(self, task: msgspec.Struct, run: Callable[..., object]) -> str:
+        kind = type(task)
+        names = (run.__module__, run.__qualname__, kind.__module__, kind.__qualname__)
+        parts = (code_digest(), self._data_digest, *names)
+        return digest([*(part.encode() for part in parts), msgspec.json.encode(task)])
+
+    def all(
+        self,
+        tasks: Sequence[Task],
+        run: Callable[[Task, Path | None], Result],
+        result: type[Result],
+    ) -> list[Result]:
+        """The result of each task, in their order; `run` is a function that a module has by name.
+
+        Equal tasks are run once.
+        """
+        by_key = {self.key(task, run): task for task in tasks}
+        found: dict[str, Result] = {}
+        for key in by_key:
+            kept = None if self._cache is None else self._cache.get(key)
+            if kept is not None:
+                # The key pins the code, so only another's file can have another form.
+                with suppress(msgspec.MsgspecError):
+                    found[key] = msgspec.json.decode(kept, type=result)
+        missing = [key for key in by_key if key not in found]
+        self._tell(len(found), len(by_key))
+        calls = [(run, by_key[key], self.data, code_digest()) for key in missing]
+        with closing(_run_all(calls, self._processes)) as done:
+            for at, encoded in done:
+                key = missing[at]
+                if self._cache is not None:
+                    self._cache.put(key, by_key[key], encoded)
+                found[key] = msgspec.json.decode(encoded, type=result)
+                self._tell(len(found), len(by_key))
+        return [found[self.key(task, run)] for task in tasks]
+
+    def _tell(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)
+
+
+# --- digests and files --------------------------------------------------------------------------
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """Of all parts, and of where one ends and the next begins."""
+    whole = blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        whole.update(len(part).to_bytes(8))
+        whole.update(part)
+    return whole.hexdigest()
+
+
+@lru_cache
+def code_digest() -> str:
+    """Of the source that decides results, and of the Python that runs it."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return digest([version.encode(), *source_parts()])
+
+
+def source_parts(house: Path = HOUSE) -> Iterator[bytes]:
+    """The names and texts of all deciding files, in the order of their names."""
+    for room in DECIDING_ROOMS:
+        for path in sorted((house / room).rglob("*.py")):
+            name = path.relative_to(house).as_posix()
+            if not name.startswith(PICTURES):
+                yield name.encode()
+                yield path.read_bytes()
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """The file is there with all its content, or as it was before."""
+    with NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        part = Path(file.name)
+        try:
+            file.write(content)
+            file.close()
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+# --- processes ----------------------------------------------------------------------------------
+
+Call = tuple[Callable[[Task, Path | None], Result], Task, Path | None, str]
+"""A function, what it is told, and the digest of the code that it is part of."""
+
+
+def _run_all(
+    calls: Sequence[Call[Task, Result]], processes: int | None
+) -> Generator[tuple[int, bytes], None, None]:
+    """The place and the result of each call, as JSON, in whatever order they are done."""
+    wanted = min(processes or os.cpu_count() or 1, len(calls))
+    if wanted <= 1:
+        yield from enumerate(map(_run, calls))
+        return
+    strangers = set(active_children())
+    # A fresh interpreter: a fork would copy whatever threads the caller has, in mid-air.
+    with ProcessPoolExecutor(
+        wanted, mp_context=get_context("spawn"), initializer=_ignore_interruption
+    ) as pool:
+        try:
+            with _no_interruption():
+                futures: dict[Future[bytes], int] = {
+                    pool.submit(_run, call): at for at, call in enumerate(calls)
+                }
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            # Nobody waits for the rest. Cancelling it would take as long as what is under way,
+            # and a pool that breaks with cancelled tasks complains aloud.
+            for process in set(active_children()) - strangers:
+                process.terminate()
+            raise
+
+
+def _run(call: Call[Task, Result]) -> bytes:
+    run, task, data, code = call
+    if code != code_digest():
+        raise CodeChanged("the source of laissez was changed while it ran; run it again")
+    return msgspec.json.encode(run(task, data))
+
+
+def _ignore_interruption() -> None:
+    """Ctrl-C reaches all processes of a terminal; only the first heeds it, and ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _no_interruption() -> Iterator[None]:
+    """Ctrl-C waits until the end of it; processes that are started within never hear of it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,318 @@
+"""`laissez reproduce`: what it lists, runs, prints, draws, explains and refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from laissez.cli import reproduce as commands
+from laissez.cli.main import cli
+from laissez.simulation.figures import contention
+from laissez.simulation.figures.contention import Alones, Comers, Play
+from laissez.simulation.figures.figure import Outcome
+from laissez.simulation.regimes import Alone
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+LIGHT_SEED = 102
+"""In the small cluster, of the lowest regime: three tenants, one of each class."""
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["reproduce", *words], catch_exceptions=False)
+
+
+def refusal(*words: str) -> str:
+    """What is said on stderr, without the name of the program."""
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("laissez: ")
+
+
+def two_alone(task: Comers, data: Path | None) -> Alones:
+    return Alones((Alone(1.0, 1.0, 1e6),) * 2, (2,) * len(task.regimes))
+
+
+def played(task: Play, data: Path | None) -> Outcome:
+    MADE_UP.append(task)
+    return Outcome({"a": 0.5 + len(task.contract) / 100, "b": 0.5 + task.seed / 1_000})
+
+
+MADE_UP: list[Play] = []
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> list[Play]:
+    """Runs that take no time; and those that were asked for."""
+    MADE_UP.clear()
+    monkeypatch.setattr(contention, "run_alone", two_alone)
+    monkeypatch.setattr(contention, "run_play", played)
+    return MADE_UP
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> tuple[str, ...]:
+    """Everything in this process, and results in a folder of the test."""
+    return "--processes", "1", "--cache", str(tmp_path / "cache")
+
+
+@pytest.fixture(autouse=True)
+def nothing_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+
+
+# --- what is shown ------------------------------------------------------------------------------
+
+
+def test_without_a_figure_they_are_listed() -> None:
+    """Number and title, for people and for programs."""
+    result = run()
+    assert result.exit_code == 0
+    assert "6        Retention under contention" in result.stdout
+    listed = json.loads(run("--json").stdout)
+    assert {"figure": "6", "title": "Retention under contention"} in listed
+
+
+def test_the_json_of_figure_6(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+    """One document, with every regime and contract."""
+    document = json.loads(run("6", "--seeds", "2", "--json", *keeping).stdout)
+    assert document["figure"] == "6"
+    assert list(document["regimes"]) == ["0.4", "0.7", "1.0", "1.125", "2.25"]
+    for by_contract in document["regimes"].values():
+        assert sorted(by_contract) == [
+            *("clairvoyant", "fair", "fcfs", "fcfs_p", "market", "no_displacement")
+        ]
+        assert by_contract["fcfs"]["mean_retention"] == pytest.approx((0.54 + 0.6005) / 2)
+    assert document["seeds"] == [100, 101]
+    assert document["data"] == "fitted"
+
+
+def test_the_reported_seeds_are_run_if_nothing_is_said(
+    made_up: list[Play], keeping: tuple[str, ...]
+) -> None:
+    """Twenty of the whole cluster; two of a small one if it is to be quick."""
+    words = ("6", "--regime", "0.7", "--contract", "fair", *keeping)
+    run(*words)
+    assert {task.seed for task in made_up} == set(range(100, 120))
+    assert not any(task.is_small for task in made_up)
+    made_up.clear()
+    run(*words, "--quick")
+    assert {task.seed for task in made_up} == {100, 101}
+    assert all(task.is_small for task in made_up)
+
+
+def test_a_part_of_the_figure(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+    """Some regimes and contracts, in the figure's own order."""
+    words = ["--regime", "2.25", "--regime", "0.4", "--contract", "fair", "--contract", "market"]
+    document = json.loads(run("6", "--seeds", "1", "--json", *words, *keeping).stdout)
+    assert list(document["regimes"]) == ["0.4", "2.25"]
+    assert list(document["regimes"]["0.4"]) == ["market", "fair"]
+    assert document["regimes"]["0.4"]["fair"]["ci95"] == [None, None]
+    assert document["goals"] == []
+
+
+def test_tables_for_people(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+    """Titles, contracts, goals; and that a quick look is not what we report."""
+    told = run("6", "--quick", *keeping).stdout
+    assert told.startswith("A quick look at a small cluster: these are not the figures that we")
+    assert "Mean retention in %: equal budgets, floor at 0.7 of list prices" in told
+    assert "Mean retention in %: budgets by demand, floor at 1.0 of list prices" in told
+    assert "1.0: degradation at least 17% lower than FCFS's" in told
+    assert "Means over 2 seeds from 100 on, with 95% intervals" in told
+    assert "A quick look" not in run("6", "--seeds", "1", *keeping).stdout
+
+
+def test_what_was_run_is_not_run_again(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+    """From the cache comes the same text; without it, everything is run."""
+    words = ("6", "--quick", "--json", *keeping)
+    first = run(*words).stdout
+    count = len(made_up)
+    assert count == 2 * 2 * 15
+    assert run(*words).stdout == first
+    assert len(made_up) == count
+    run("6", "--quick", "--json", "--no-cache", "--processes", "1")
+    assert len(made_up) == 2 * count
+
+
+def test_the_usual_cache_is_that_of_the_user(made_up: list[Play], tmp_path: Path) -> None:
+    """XDG_CACHE_HOME says where; --no-cache leaves nothing there."""
+    words = ("6", "--quick", "--contract", "fair", "--processes", "1")
+    run(*words, "--no-cache")
+    assert not (tmp_path / "home").exists()
+    run(*words)
+    kept = list((tmp_path / "home" / "laissez").rglob("*.json"))
+    assert len(kept) == 2 + len(made_up) / 2
+
+
+@pytest.mark.parametrize("name", ["figure.png", "figure.svg"])
+def test_a_picture(
+    made_up: list[Play], keeping: tuple[str, ...], tmp_path: Path, name: str
+) -> None:
+    """It is a picture, and the numbers are told all the same."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / name
+    told = run("6", "--quick", "--plot", str(path), *keeping).stdout
+    assert told.endswith(f"The picture is in {path}.\n")
+    assert "Goals" in told
+    if name.endswith("png"):
+        assert path.read_bytes().startswith(b"\x89PNG")
+    else:
+        assert "FCFS-P" in "".join(ElementTree.parse(path).getroot().itertext())
+
+
+# --- real runs ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    monkeypatch.setattr(commands, "SEEDS", (LIGHT_SEED,))
+    return "6", "--quick", "--seeds", "1", "--regime", "0.4", "--json"
+
+
+def test_a_run_again_gives_the_same_numbers(
+    light: tuple[str, ...], keeping: tuple[str, ...]
+) -> None:
+    """To the digit: fresh, from the cache, and in two processes."""
+    chosen = ("--contract", "fcfs", "--contract", "fair")
+    first = run(*light, *chosen, *keeping)
+    assert first.exit_code == 0
+    assert run(*light, *chosen, *keeping).stdout == first.stdout
+    assert run(*light, *chosen, "--no-cache", "--processes", "2").stdout == first.stdout
+    found = json.loads(first.stdout)["regimes"]["0.4"]["fcfs"]
+    assert 0 < found["mean_retention"] <= 1
+    assert found["cost_dollars"] > 0
+    assert 0 < found["utilisation"] < 1
+
+
+def test_no_contract_exceeds_the_bound(light: tuple[str, ...], keeping: tuple[str, ...]) -> None:
+    """Nor is the market's history anything but a history."""
+    pytest.importorskip("highspy")
+    chosen = ("--contract", "market", "--contract", "clairvoyant")
+    document = json.loads(run(*light, *chosen, *keeping).stdout)
+    for by_share in document["readings"].values():
+        for by_regime in by_share.values():
+            found = by_regime["0.4"]
+            most = found["clairvoyant"]["mean_retention"]
+            assert 0.5 < found["market"]["mean_retention"] <= most + 1e-6
+
+
+def test_real_requests_are_other_runs(light: tuple[str, ...], keeping: tuple[str, ...]) -> None:
+    """The folder, or the one in which it lies, gives the requests; results are kept apart."""
+    if not DATA.is_dir():
+        pytest.skip("the folder of data is not here")
+    words = (*light, "--contract", "fcfs", *keeping)
+    fitted = json.loads(run(*words).stdout)
+    real = json.loads(run(*words, "--data", str(DATA)).stdout)
+    assert (fitted["data"], real["data"]) == ("fitted", "azure")
+    assert fitted["regimes"] != real["regimes"]
+    assert json.loads(run(*words, "--data", str(DATA / "azure_llm")).stdout) == real
+
+
+# --- one tenant ---------------------------------------------------------------------------------
+
+ONE_RUN = ("6", "--quick", "--regime", "0.4", "--seed", str(LIGHT_SEED))
+
+
+def test_a_life_is_told() -> None:
+    """The tenant, what happened, and what it came to."""
+    result = run(*ONE_RUN, "--contract", "fcfs", "--explain", "batch-0")
+    assert result.exit_code == 0
+    assert "batch-0" in result.stdout
+    assert len(result.stdout.splitlines()) > 5
+
+
+def test_a_life_is_drawn(tmp_path: Path) -> None:
+    """With --plot the picture is of the tenant."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "life.svg"
+    run(*ONE_RUN, "--contract", "market", "--explain", "training-2", "--plot", str(path))
+    assert "training-2 under market" in "".join(ElementTree.parse(path).getroot().itertext())
+
+
+def test_a_life_as_json() -> None:
+    """With its run, and the other reading of the budget if it is asked for."""
+    words = (*ONE_RUN, "--contract", "fcfs", "--explain", "batch-0", "--json")
+    equal, demand = (json.loads(run(*words, *more).stdout) for more in ((), READ_BY_DEMAND))
+    for life in (equal, demand):
+        assert (life["who"]["name"], life["contract"], life["seed"]) == (
+            *("batch-0", "fcfs"),
+            LIGHT_SEED,
+        )
+    assert equal["who"]["budget_micros"] > demand["who"]["budget_micros"]
+
+
+READ_BY_DEMAND = ("--reading", "demand", "--base-share", "1.0")
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+EXPLAIN = ("6", "--explain", "batch-0")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["7"], "there is no figure '7'; take one of"),
+        (["6", "--regime", "3"], "figure 6 has no regime '3.0'; take one of 0.4, 0.7, 1.0,"),
+        (["6", "--regime", "nan"], "is not a number to reckon with"),
+        (["6", "--contract", "fcf"], "figure 6 has no contract 'fcf'; did you mean 'fcfs'?"),
+        (["6", "--contract", "x"], "figure 6 has no contract 'x'; take one of market, fcfs,"),
+        (["6", "--seeds", "0"], "0 is not in the range x>=1"),
+        (["6", "--cache", "c", "--no-cache"], "give either --cache or --no-cache, not both"),
+        (["6", "--seed", "3"], "say which run to --explain"),
+        (["6", "--reading", "demand"], "say which run to --explain"),
+        (["6", "--plot", "figure.doc"], "a picture is a .png or .svg, not '.doc'"),
+        (["6", "--plot", "no/where.png"], "there is no folder 'no' for the picture"),
+        ([*EXPLAIN], "give one --regime and one --contract"),
+        ([*EXPLAIN, "--regime", "0.4"], "give one --regime and one --contract"),
+        ([*EXPLAIN, "--contract", "fcfs"], "give one --regime and one --contract"),
+        ([*EXPLAIN, "--seeds", "3"], "--explain looks at one run; give its --seed, not --seeds"),
+        (
+            [*EXPLAIN, "--regime", "0.4", "--contract", "fcfs", "--base-share", "0.5"],
+            "it is one of 0.7, 1.0, not 0.5",
+        ),
+        (
+            [*EXPLAIN, "--regime", "0.4", "--contract", "clairvoyant"],
+            "nobody lives under 'clairvoyant', which is a bound; take one of market,",
+        ),
+        (
+            [*ONE_RUN, "--contract", "fcfs", "--explain", "batch-9"],
+            "no tenant is called 'batch-9'; say one of batch-0",
+        ),
+    ],
+)
+def test_what_is_not_right_is_refused_with_a_sentence(words: list[str], sentence: str) -> None:
+    """Before anything runs; it says what to do."""
+    assert sentence in refusal(*words)
+
+
+def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
+    """It says which file is missing, and where."""
+    said = refusal("6", "--data", str(tmp_path))
+    assert f"there is no azure_llm_2023_conv.csv.gz in {tmp_path} or in" in said
+
+
+def test_traces_that_are_none_are_refused(tmp_path: Path) -> None:
+    """Files of the right name, with nothing of theirs."""
+    for service in ("conv", "code"):
+        (tmp_path / f"azure_llm_2023_{service}.csv.gz").write_bytes(b"not packed")
+    said = refusal("6", "--data", str(tmp_path))
+    assert f"{tmp_path / 'azure_llm_2023_conv.csv.gz'} can't be read" in said
+
+
+def test_a_cache_that_cannot_be_is_refused(made_up: list[Play], tmp_path: Path) -> None:
+    """Results can't be kept in it."""
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "within"
+    assert f"results can't be kept in {path}" in refusal("6", "--cache", str(path))
+    assert made_up == []
+
+
+def test_a_refusal_for_programs() -> None:
+    """With --json it is an object."""
+    result = run("7", "--json")
+    said: Any = json.loads(result.stderr)
+    assert (result.exit_code, said["code"]) == (2, "usage")

@@ -1,0 +1,251 @@
+"""Who comes, how much demand meets how much capacity, and with what money."""
+
+import math
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from laissez.model.paths import tree_of
+from laissez.simulation import regimes
+from laissez.simulation.population import EPOCHS, HORIZON_US, UTILISATION, project
+from laissez.simulation.projects import US_PER_HOUR, Batch, Project, Serving, Training
+from laissez.simulation.regimes import (
+    BASE_SHARES,
+    BUDGET_FACTOR,
+    ON_DEMAND,
+    READINGS,
+    REGIMES,
+    RESOURCES,
+    Crowd,
+    alone,
+    budgets,
+    crowd,
+    prices,
+    retention,
+    setting_of,
+)
+from laissez.simulation.requests import STEP_S, WINDOW_S, Service, Step
+from laissez.simulation.setting import History, Setting
+from laissez.workloads.inference import Load, profile
+from laissez.workloads.inference.capacity import node_rates
+
+S = 1_000_000
+MINUTE_US = 60 * S
+EMPTY = Setting(RESOURCES, prices(), (), {}, HORIZON_US)
+
+
+class Wavy:
+    """Requests of one length, at a rate that goes up and down by chance."""
+
+    def window(self, service: Service, chance: Random) -> tuple[Step, ...]:
+        rates = (chance.uniform(3, 7) for _ in range(WINDOW_S // STEP_S))
+        return tuple(Step(rate, 1_500.0, 150.0) for rate in rates)
+
+
+REQUESTS = Wavy()
+
+
+@cache
+def some_projects() -> tuple[Project, ...]:
+    return tuple(project(seed, number, REQUESTS) for seed in range(4) for number in range(60))
+
+
+@cache
+def crowd_at(ratio: float) -> Crowd:
+    return crowd(3, ratio, REQUESTS)
+
+
+# Who comes --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 999), st.integers(0, 40), st.integers(0, 40))
+def test_a_project_is_its_seed_and_number(seed: int, number: int, other: int) -> None:
+    """The same whoever was drawn before it; another seed or number is another project."""
+    first = project(seed, number, REQUESTS)
+    project(seed, other, REQUESTS)
+    assert project(seed, number, Wavy()) == first
+    assert project(seed + 1, number, REQUESTS) != first
+    assert (project(seed, other, REQUESTS) == first) == (number == other)
+
+
+def test_names_tell_class_and_number() -> None:
+    """No two projects of a seed have one name."""
+    classes = {"inference": Serving, "training": Training, "batch": Batch}
+    for number in range(20):
+        each = project(1, number, REQUESTS)
+        kind, _, told = each.name.partition("-")
+        assert (classes[kind], int(told)) == (type(each.labour), number)
+
+
+def test_two_in_five_serve_two_train_one_is_batch() -> None:
+    """Of 240 projects, within four standard deviations."""
+    counts = Counter(type(each.labour) for each in some_projects())
+    for kind, share in ((Serving, 0.4), (Training, 0.4), (Batch, 0.2)):
+        assert abs(counts[kind] - 240 * share) < 4 * math.sqrt(240 * share * (1 - share))
+
+
+def test_everybody_comes_and_goes_within_the_hour() -> None:
+    """No project is cut by the end of the run; a deadline is a project's end."""
+    for each in some_projects():
+        assert 0 <= each.arrives_us < each.ends_us <= HORIZON_US == US_PER_HOUR
+        if isinstance(each.labour, Training):
+            assert each.labour.spec.deadline_us == each.ends_us
+        elif isinstance(each.labour, Batch):
+            assert each.labour.deadline_us == each.ends_us
+
+
+def test_services_are_as_written_down() -> None:
+    """30 to 50 minutes of whole windows; 2 to 6 H100s on average; the mean is what is expected."""
+    for each in some_projects():
+        if not isinstance(each.labour, Serving):
+            continue
+        life_us = each.ends_us - each.arrives_us
+        assert 30 * MINUTE_US <= life_us <= 50 * MINUTE_US
+        assert life_us % (WINDOW_S * S) == 0
+        trace, spec = each.labour.trace, each.labour.spec
+        begins = [step[0] for step in trace.steps]
+        assert begins == list(range(each.arrives_us, each.ends_us, STEP_S * S))
+        assert trace.end_us == each.ends_us
+        mean = each.labour.requests / (life_us / S)
+        assert mean == pytest.approx(spec.expected.requests_per_s)
+        load = Load(1.0, 1_500.0, 150.0)
+        one = node_rates(profile(spec.model, "h100_sxm", 1), load, spec.objective)
+        assert 2 <= mean / (one.requests_per_s * UTILISATION) <= 6
+
+
+def test_training_is_as_written_down() -> None:
+    """20 epochs by a deadline in 30 to 55 minutes, for which it needs 2 to 8 H100s on average."""
+    for each in some_projects():
+        if not isinstance(each.labour, Training):
+            continue
+        spec, life_us = each.labour.spec, each.ends_us - each.arrives_us
+        assert 30 * MINUTE_US <= life_us < 55 * MINUTE_US
+        assert 60 <= spec.reconfigure_s <= 240
+        assert spec.samples % EPOCHS == 0
+        working_s = life_us / S - spec.reconfigure_s
+        assert 1.99 <= each.labour.hours * 3_600 / working_s <= 8.01
+
+
+def test_batch_is_as_written_down() -> None:
+    """12 to 21 minutes of work, and time for two starts and two checkpoints lost, and for up to 15
+    minutes of waiting, within the hour."""
+    for each in some_projects():
+        if not isinstance(each.labour, Batch):
+            continue
+        labour, life_us = each.labour, each.ends_us - each.arrives_us
+        assert 12 / 60 <= labour.hours <= 21 / 60
+        assert 240 <= labour.cold_start_s <= 480
+        assert labour.checkpoint_every_s == 300
+        slack_s = life_us / S - labour.hours * 3_600
+        moves_s = 2 * (labour.cold_start_s + 300)
+        assert moves_s - 1 <= slack_s <= moves_s + 900 + 1
+
+
+def test_alone_everything_can_be_done() -> None:
+    """With the whole cluster to itself a batch job is done by its deadline, training to within a
+    twentieth, and a service answers most requests in time, as far as its autoscaler sees to it."""
+    for each in some_projects()[:30]:
+        own = alone(each, EMPTY, 0)
+        if isinstance(each.labour, Serving):
+            assert own.performance > 0.8 * each.labour.requests
+        elif isinstance(each.labour, Batch):
+            assert own.performance == 1.0
+        else:
+            assert own.performance > 0.95
+
+
+# How much demand --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ratio", REGIMES[:3])
+def test_a_regime_is_as_near_as_whole_projects_come(ratio: float) -> None:
+    """Neither one project more nor one less would bring demand nearer to it."""
+    found = crowd_at(ratio)
+    hours = [found.alone[each.name].node_hours for each in found.projects]
+    capacity = len(RESOURCES) * HORIZON_US / US_PER_HOUR
+    assert found.ratio == pytest.approx(sum(hours) / capacity)
+    newcomer = project(3, len(hours), REQUESTS)
+    more = sum(hours) + alone(newcomer, EMPTY, 3).node_hours
+    off = abs(found.ratio - ratio)
+    assert off <= abs(more / capacity - ratio)
+    assert off <= abs(sum(hours[:-1]) / capacity - ratio)
+    assert off < 0.1
+
+
+def test_a_regime_has_everybody_of_every_lower_one() -> None:
+    """In the same order, the same alone."""
+    for lower, higher in pairwise(REGIMES[:3]):
+        few, many = crowd_at(lower), crowd_at(higher)
+        assert many.projects[: len(few.projects)] == few.projects
+        assert len(many.projects) > len(few.projects)
+        assert {name: many.alone[name] for name in few.alone} == few.alone
+
+
+def test_alone_costs_list_prices_and_needs_hours() -> None:
+    """What a project pays alone lies between its hours on A100s and on H100s."""
+    for own in crowd_at(0.7).alone.values():
+        assert own.node_hours > 0
+        assert own.performance > 0
+        cheapest, dearest = ON_DEMAND["a100"], ON_DEMAND["h100"]
+        assert cheapest * own.node_hours <= own.list_cost_micros * (1 + 1e-9)
+        assert own.list_cost_micros <= dearest * own.node_hours * (1 + 1e-9)
+
+
+def test_alone_nobody_knows_of_others() -> None:
+    """What a project does alone is the same whoever else is in the setting, and whatever money."""
+    found = crowd_at(0.4)
+    played = setting_of(found, "equal")
+    for each in found.projects:
+        assert alone(each, played, 3) == found.alone[each.name]
+
+
+# With what money --------------------------------------------------------------------------------
+
+
+def test_both_readings_bring_the_same_money() -> None:
+    """Equal ones are equal; by demand, four times the cost alone; the sums agree to rounding."""
+    found = crowd_at(0.7)
+    equal, demand = (budgets(found, reading) for reading in READINGS)
+    assert READINGS == ("equal", "demand")
+    assert len({*equal.values()}) == 1
+    for name, own in found.alone.items():
+        assert demand[name] == round(BUDGET_FACTOR * own.list_cost_micros)
+    assert abs(sum(equal.values()) - sum(demand.values())) <= len(equal)
+    assert equal.keys() == demand.keys() == {each.name for each in found.projects}
+
+
+@pytest.mark.parametrize("share", BASE_SHARES)
+def test_only_floors_depend_on_the_share(share: float) -> None:
+    """The market's floors are that share of list prices; nothing else differs."""
+    found = crowd_at(0.4)
+    played = setting_of(found, "demand", share)
+    assert played.prices.base == {tree: round(rate * share) for tree, rate in ON_DEMAND.items()}
+    usual = setting_of(found, "demand")
+    assert played.prices.on_demand == usual.prices.on_demand == ON_DEMAND
+    assert played.prices.spot == usual.prices.spot
+    assert (played.projects, played.budgets) == (usual.projects, usual.budgets)
+    assert all(played.prices.spot[tree] < rate for tree, rate in ON_DEMAND.items())
+
+
+def test_retention_is_the_share_of_alone_and_at_most_one() -> None:
+    """Half of what is done alone is a half; more than that is still one."""
+    found = crowd_at(0.4)
+    done = {name: own.performance for name, own in found.alone.items()}
+    for times, kept in ((0.0, 0.0), (0.5, 0.5), (1.0, 1.0), (1.5, 1.0)):
+        history = History((), (), {name: times * most for name, most in done.items()}, {})
+        assert retention(found, history) == pytest.approx(dict.fromkeys(done, kept))
+
+
+def test_the_cluster_is_half_of_each_kind() -> None:
+    """64 GPUs with two zones, two racks each and hosts of eight."""
+    assert len({*RESOURCES}) == len(RESOURCES) == 64
+    assert Counter(map(tree_of, RESOURCES)) == {"h100": 32, "a100": 32}
+    hosts = Counter(resource.rpartition("/")[0] for resource in RESOURCES)
+    assert set(hosts.values()) == {8}
+    assert regimes.REGIMES == (0.4, 0.7, 1.0, 1.125, 2.25)
