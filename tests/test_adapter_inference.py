@@ -42,9 +42,10 @@ def test_a_thousand_requests_at_a_dollar() -> None:
 
 
 def test_bid_and_limit_follow_from_the_requests_that_a_node_serves() -> None:
-    """By hand: what one node adds, times the value; 60 s of 120 s are lost with a start.
+    """By hand: what one node adds, times the value; 60 s of 600 s are lost with a start.
 
-    To grow, half of the value; to keep, (1 + 60/120) * 1.25 of it.
+    To grow, nine tenths of the value; to keep, 1.25 of it while it is cold, and (1 + 60/600) * 1.25
+    once it is warm.
     """
     app = service(100.0)
     app.advance(0)
@@ -54,14 +55,19 @@ def test_bid_and_limit_follow_from_the_requests_that_a_node_serves() -> None:
     assert 0 < served < 100
     first = adapter.step(app, view, 0)[0].do
     assert isinstance(first, PlaceOrder)
-    assert first.price == int(served * 3.6 * DOLLAR * (1 - 60 / 120))
+    assert first.price == int(served * 3.6 * DOLLAR * (1 - 60 / 600))
 
     app.gain("h100/g0", 0)
     held = Holding("h100/g0", 0, 9 * DOLLAR, 10 * DOLLAR, None, {}, "ada", "demand")
     view = MarketView(0, (held,), (), {"h100": Quoted(0, "h100", None, False)})
     [limit] = adapter.step(app, view, 0)
     lost = app.worth_of_losing("h100/g0").now
-    assert limit.do == ChangeLimit("h100/g0", int(lost * 3.6 * DOLLAR * 1.5 * 1.25))
+    assert limit.do == ChangeLimit("h100/g0", int(lost * 3.6 * DOLLAR * 1.25))
+    app.advance(60_000_000)
+    lost = app.worth_of_losing("h100/g0").now
+    view = MarketView(60_000_000, (held,), (), {"h100": Quoted(0, "h100", None, False)})
+    [limit] = adapter.step(app, view, 60_000_000)
+    assert limit.do == ChangeLimit("h100/g0", int(lost * 3.6 * DOLLAR * 1.1 * 1.25))
 
 
 def test_wishes_end_where_the_load_ends() -> None:

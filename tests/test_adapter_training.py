@@ -53,12 +53,12 @@ def held(resource: str, cause: Cause = "demand") -> Holding:
 
 
 def test_the_first_node_comes_from_anywhere_and_only_one() -> None:
-    """By hand: one H100 alone is a pace of 1; at $20 a unit and 120 s of 180 s lost, $6.67."""
+    """By hand: one H100 alone is a pace of 1; at $20 a unit and 120 s of 600 s lost, $16."""
     app, adapter = job(), adapter_of(20.0)
     view = MarketView(0, (), (), quotes(h100=(3.0, True), a100=(9.0, False)))
     placed = [action.do for action in adapter.step(app, view, 0)]
     assert [(do.scope, do.price) for do in placed if isinstance(do, PlaceOrder)] == [
-        ("h100", 6_666_666)
+        ("h100", 16_000_000)
     ]
 
 
@@ -94,7 +94,8 @@ def test_it_orders_nowhere_outside_its_scopes() -> None:
 
 
 def test_limits_are_a_staircase_and_lowest_after_a_checkpoint() -> None:
-    """By hand from the hooks: (1 + (120 + since)/180) * 1.25 of what each step down loses."""
+    """By hand from the hooks: 1.25 of what each step down loses, and of what the whole crew would
+    do in 120 s of a new configuration and in the time since the checkpoint, spread over 600 s."""
     app, adapter = job(), adapter_of(20.0)
     for number in range(2):
         app.gain(f"{HERE}/h0/g{number}", 0)
@@ -110,7 +111,7 @@ def test_limits_are_a_staircase_and_lowest_after_a_checkpoint() -> None:
         }
         first = app.worth_of_losing(f"{HERE}/h0/g0").now
         since_s = at_us / SECOND - 120
-        expected = first * 20 * DOLLAR * (1 + (120 + since_s) / 180) * 1.25
+        expected = (first + app.pace * (120 + since_s) / 600) * 20 * DOLLAR * 1.25
         assert limits[at_us][f"{HERE}/h0/g0"] == int(expected)
         assert limits[at_us][f"{HERE}/h0/g1"] >= limits[at_us][f"{HERE}/h0/g0"]
     early, late = limits.values()

@@ -335,7 +335,8 @@ def test_the_slow_and_the_cold_are_given_up_first() -> None:
 
 
 def test_a_cold_node_ranks_before_a_warm_one() -> None:
-    """The node that has just been won is the first to go."""
+    """The node that has just been won is the first to go: $2, and nothing on top, since it would
+    take as long to start another. With the other 50 s of a start are lost: 4 * (1 + 50/600)."""
     adapter = EconAdapter(TERMS, 4.0 * DOLLAR, Pricing(hysteresis=0.0))
     crew = Concave(2, cold_start_s=50)
     crew.gain("h100/g0", 0)
@@ -343,7 +344,7 @@ def test_a_cold_node_ranks_before_a_warm_one() -> None:
     crew.gain("h100/g1", 60 * SECOND)
     view = seen(held("h100/g1", cause="demand"), held("h100/g0", cause="demand"))
     limits = [(each.resource, each.limit) for each in adapter.decide(crew, view).keep]
-    assert limits == [("h100/g0", 5_818_181), ("h100/g1", 2_909_090)]
+    assert limits == [("h100/g0", 4_333_333), ("h100/g1", 2_000_000)]
 
 
 def test_what_is_free_is_taken_at_the_floor_and_kept_there_while_nobody_wants_it() -> None:
@@ -395,8 +396,8 @@ def test_a_scope_that_cannot_be_seen_is_never_taken_for_free() -> None:
     crew = Crew(1, speeds={"a100": 1.0, "h100": 1.0}, cold_start_s=50)
     quotes = {"h100": Quoted(0, "h100", 2 * DOLLAR, True), "a100": Quoted(0, "a100", None, False)}
     [wish] = adapter.decide(crew, MarketView(0, (), (), quotes)).wishes
-    # 50 s of 110 s are lost with a start.
-    assert (wish.scope, wish.price, wish.limit) == ("h100/r0", 2_727_272, 5 * DOLLAR)
+    # 50 s of 600 s are lost with a start.
+    assert (wish.scope, wish.price, wish.limit) == ("h100/r0", 4_583_333, 5 * DOLLAR)
     quotes["a100"] = Quoted(0, "a100", 4 * DOLLAR, True)
     [wish] = adapter.decide(crew, MarketView(0, (), (), quotes)).wishes
     assert wish.scope == "a100"

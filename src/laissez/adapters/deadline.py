@@ -22,7 +22,7 @@ import msgspec
 
 from laissez.adapters.asking import Asked, Turns, place_at
 from laissez.adapters.budget import STEPS_COVERED
-from laissez.adapters.econ import EconAdapter
+from laissez.adapters.econ import EconAdapter, restart_of
 from laissez.adapters.econ import Offer as EconOffer
 from laissez.adapters.intent import Intent, Keep, Terms, Wish, own_holdings
 from laissez.adapters.pricing import Pricing
@@ -103,7 +103,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
                 return intent
         return self._urgent(app, view, held, how_near)
 
-    def value(self, view: MarketView, spend_micros_per_hour: int) -> float:
+    def value(self, app: Any, view: MarketView, spend_micros_per_hour: int) -> float:
         """What it can afford is paced by the work that is left, not by the end of its budget."""
         return self.micros_per_unit
 
@@ -150,11 +150,11 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
 
     def _urgent_keep(self, app: DeadlineWork, view: MarketView, holding: Holding, why: str) -> Keep:
         """What it can afford to the end, and what a move would cost on top: that is not spent
-        unless somebody offers as much, and less is left to pay for with every step."""
+        unless somebody offers as much, and there is less to pay for with every step."""
         path = holding.resource
         limit = self.pricing.limit(
             self.affordable(app, view, path),
-            app.cold_start_s(tree_of(path)),
+            restart_of(app, path),
             app.since_checkpoint_s(path),
             holding.rate,
             ends_in_s=app.ends_in_s(path),
@@ -230,7 +230,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         """As if it were the only node, for soon it is."""
         others = [node for node in app.nodes if node != holding.resource]
         worth = app.worth_of_losing(holding.resource, others)
-        value = self.value(view, holding.rate)
+        value = self.value(app, view, holding.rate)
         affordable = self.affordable(app, view, holding.resource)
         if value * worth.now > affordable:
             value = affordable / worth.now

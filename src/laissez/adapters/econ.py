@@ -62,7 +62,7 @@ class EconAdapter(Trader, frozen=True):
         held = own_holdings(self.terms, view)
         return Intent(self.keeps(app, view, held), self.wishes(app, view, held), "it is redundant")
 
-    def value(self, view: MarketView, spend_micros_per_hour: int) -> float:
+    def value(self, app: Any, view: MarketView, spend_micros_per_hour: int) -> float:
         """What a unit of utility is worth an hour to somebody who spends so much."""
         budget = self.terms.budget
         pace = 1.0 if budget is None else budget.pace(view, spend_micros_per_hour)
@@ -81,7 +81,7 @@ class EconAdapter(Trader, frozen=True):
         keep: list[Keep] = []
         for holding in ranked:
             worth = app.worth_of_losing(holding.resource, gone)
-            kept = self.kept(app, holding, worth, self.value(view, spend))
+            kept = self.kept(app, holding, worth, self.value(app, view, spend))
             if view.at_us - holding.since < self.terms.period_us and not is_paper:
                 kept = msgspec.structs.replace(kept, limit=max(kept.limit, holding.rate, 1))
             if kept.limit >= 1:
@@ -94,7 +94,7 @@ class EconAdapter(Trader, frozen=True):
     def kept(self, app: Application, holding: Holding, worth: Worth, value: float) -> Keep:
         """A node that is worth this much, with how far to follow its rate."""
         path, rate = holding.resource, holding.rate
-        restart_s = app.cold_start_s(tree_of(path))
+        restart_s = restart_of(app, path)
         redone_s = app.since_checkpoint_s(path)
         limit = int(
             self.pricing.limit(
@@ -171,7 +171,7 @@ class EconAdapter(Trader, frozen=True):
         if place is None:
             return None
         worth = app.worth_of_gaining(scope, coming)
-        value = self.value(view, spend + place.rate)
+        value = self.value(app, view, spend + place.rate)
         full = int(value * worth.full)
         bid = int(
             self.pricing.bid(
@@ -184,11 +184,16 @@ class EconAdapter(Trader, frozen=True):
                 bid = limit = max(bid, place.rate, 1)
             elif not place.is_seen:
                 # Whatever is free there is taken, as far as it is still worth that once it is paid.
-                limit = max(bid, min(full, int(self.value(view, spend + full) * worth.full)))
+                limit = max(bid, min(full, int(self.value(app, view, spend + full) * worth.full)))
         if limit < 1:
             return None
         wish = Wish(scope, max(1, bid), limit, WHY_WANTED, worth, place.rate)
         return Offer(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
+
+
+def restart_of(app: Application, resource: str) -> float:
+    """How long it takes until a successor is as far as this node is."""
+    return max(0.0, app.cold_start_s(tree_of(resource)) - app.cold_start_s(resource))
 
 
 def _cold_and_slow_first(app: Application, held: Sequence[Holding]) -> list[Holding]:

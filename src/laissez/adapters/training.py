@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from laissez.adapters.asking import place_at
+from laissez.adapters.budget import Budget
 from laissez.adapters.econ import WISHES_MAX, EconAdapter
 from laissez.adapters.intent import Wish
 from laissez.adapters.view import MarketView
@@ -30,14 +31,31 @@ DIGITS = 2
 """Of the pace that is needed and the value, for the planner."""
 
 
-class TrainingAdapter(EconAdapter, frozen=True):
-    """Keeps like any other application, and wishes for what its shadow plan lacks."""
+class TrainingAdapter(EconAdapter, frozen=True, kw_only=True):
+    """Keeps like any other application, and wishes for what its shadow plan lacks. One that does
+    not look near takes nodes wherever they are; it is there for comparison."""
+
+    looks_near: bool = True
 
     def scopes_to_quote(self, app: TrainingJob, holdings: Sequence[Holding]) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.near(app, holdings), *self.terms.scopes_and_trees)))
 
+    def value(self, app: TrainingJob, view: MarketView, spend_micros_per_hour: int) -> float:
+        """Its money has to last until it is done, which may be long before the deadline."""
+        budget = self.terms.budget
+        if budget is None:
+            return self.micros_per_unit
+        done_us = app.done_us
+        ends_us = budget.ends_us
+        if done_us is not None:
+            ends_us = done_us if ends_us is None else min(ends_us, done_us)
+        pace = Budget(budget.total_micros, ends_us).pace(view, spend_micros_per_hour)
+        return self.micros_per_unit * pace
+
     def near(self, app: TrainingJob, held: Sequence[Holding]) -> tuple[str, ...]:
         """The domains of what is held, then the racks, as far as the adapter may order there."""
+        if not self.looks_near:
+            return ()
         spots = [spot_of(each.resource, app.spec.setup.levels) for each in held]
         places = dict.fromkeys(
             place
@@ -71,7 +89,7 @@ class TrainingAdapter(EconAdapter, frozen=True):
         return plan(
             app.spec.setup,
             groups,
-            value_per_unit=rounded(self.value(view, spend)),
+            value_per_unit=rounded(self.value(app, view, spend)),
             needed_pace=None if free else rounded(app.needed_pace),
         )
 

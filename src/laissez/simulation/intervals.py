@@ -100,6 +100,16 @@ def lowering(one: Mapping[int, float], other: Mapping[int, float]) -> Interval |
     )
 
 
+def ratio(one: Mapping[int, float], other: Mapping[int, float]) -> Interval | None:
+    """By seed: how many times the other's the one's is; None if the other has nothing at all."""
+    found = lowering(one, other)
+    if found is None:
+        return None
+    low = None if found.high is None else 1 - found.high
+    high = None if found.low is None else 1 - found.low
+    return Interval(1 - found.estimate, low, high)
+
+
 def quantile(values: Sequence[float], share: float) -> float:
     """Below which this share of the values lies, on the straight line between neighbours."""
     ordered = sorted(values)

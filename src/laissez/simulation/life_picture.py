@@ -49,15 +49,16 @@ def _draw_held(axes: Axes, life: Life, at_minutes: list[float]) -> None:
         at_minutes, cold, step="post", facecolor="none", edgecolor=PAPER, hatch=HATCH, label="cold"
     )
     lost = [event for event in life.events if isinstance(event, Loses)]
-    axes.plot(
-        [event.at_us / US_PER_MINUTE for event in lost],
-        [0] * len(lost),
-        linestyle="none",
-        marker="v",
-        color=WARNING,
-        clip_on=False,
-        label="lost to others",
-    )
+    if lost:
+        axes.plot(
+            [event.at_us / US_PER_MINUTE for event in lost],
+            [0] * len(lost),
+            linestyle="none",
+            marker="v",
+            color=WARNING,
+            clip_on=False,
+            label="lost to others",
+        )
     axes.set_ylabel("nodes")
     axes.legend(loc="upper left", ncols=len(kinds) + 2, facecolor=FAINT, frameon=True)
 

@@ -79,6 +79,7 @@ class WatchedLabour:
     def __init__(self, labour: Labour, diary: Diary) -> None:
         self._labour = labour
         self._diary = diary
+        self.may_preempt = labour.may_preempt
         self.is_preemptible = labour.is_preemptible
 
     def begin(self, at_us: int) -> WatchedApplication:
@@ -161,12 +162,12 @@ class WatchedAdapter:
 
     def step(self, app: WatchedApplication, view: MarketView, at_us: int) -> tuple[Action, ...]:
         actions = self._own.step(app.own, view, at_us)
-        self._diary.entries.append(Turn(view, actions, self._pace(view)))
+        self._diary.entries.append(Turn(view, actions, self._pace(app.own, view)))
         return actions
 
-    def _pace(self, view: MarketView) -> float:
+    def _pace(self, app: Any, view: MarketView) -> float:
         own = self._own
         if not isinstance(own, EconAdapter) or not own.micros_per_unit:
             return 1.0
         spend = sum(holding.rate for holding in own_holdings(own.terms, view))
-        return own.value(view, spend) / own.micros_per_unit
+        return own.value(app, view, spend) / own.micros_per_unit

@@ -62,7 +62,7 @@ def project(seed: int, number: int, requests: Requests) -> Project:
     if kind == "inference":
         return _inference(name, seed, number, requests)
     if kind == "training":
-        return _training(name, seed, number)
+        return training(name, seed, number)
     return _batch(name, seed, number)
 
 
@@ -143,10 +143,17 @@ def _mean(steps: Sequence[Step]) -> Load:
     return Load(rate / len(steps), prompts, outputs)
 
 
-def _training(name: str, seed: int, number: int) -> Project:
+def training(
+    name: str,
+    seed: int,
+    number: int,
+    nodes_between: tuple[float, float] = (2, 8),
+    global_batch: int | None = None,
+) -> Project:
+    """A training job that needs so many H100s; without a batch, with the one of its authors."""
     chance = stream(seed, "training", number)
-    setup = Setup(chance.choice(sorted(MODELS)), GPUS)
-    nodes = chance.uniform(2, 8)
+    setup = Setup(chance.choice(sorted(MODELS)), GPUS, global_batch=global_batch)
+    nodes = chance.uniform(*nodes_between)
     life_us = chance.randrange(30 * MINUTE_US, 55 * MINUTE_US)
     arrives_us = chance.randrange(HORIZON_US - life_us + 1)
     reconfigure_s = chance.uniform(60, 240)

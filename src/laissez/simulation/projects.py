@@ -89,6 +89,8 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
 
     spec: TrainingSpec
     pricing: Pricing = Pricing()
+    looks_near: bool = True
+    """Whether it bids for nodes near those that it has."""
     may_preempt: bool = False
     is_preemptible: bool = True
 
@@ -103,7 +105,8 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
 
     def adapter(self, app: TrainingJob, terms: Terms, worth_micros: int) -> Adapter:
         """A unit is an hour of work an hour."""
-        return TrainingAdapter(terms, worth_micros / self.hours, self.pricing)
+        value = worth_micros / self.hours
+        return TrainingAdapter(terms, value, self.pricing, looks_near=self.looks_near)
 
     def performance(self, app: TrainingJob) -> float:
         return min(1.0, app.samples_done / self.spec.samples)

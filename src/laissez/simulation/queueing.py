@@ -208,7 +208,7 @@ class Line:
     def _give(self, asker: Asker, resource: str, at_us: int) -> None:
         kind = tree_of(resource)
         self._free[kind].pop(resource, None)
-        asker.held[resource] = None
+        asker.take(resource)
         asker.given[kind] = asker.given.get(kind, 0) + 1
         self._since[resource] = at_us
         if self._keeps_log:
@@ -230,7 +230,7 @@ class Line:
         self._free[tree_of(resource)][resource] = None
 
     def _settle(self, asker: Asker, resource: str, at_us: int, reason: str | None) -> None:
-        del asker.held[resource]
+        asker.drop(resource)
         from_us = self._since.pop(resource)
         charge = asker.price_of(resource) * (at_us - from_us)
         self._settled[asker.name] = self._settled.get(asker.name, 0) + charge

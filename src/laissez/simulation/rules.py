@@ -41,6 +41,8 @@ class Asker(msgspec.Struct, eq=False):
     given: dict[str, int] = {}
     """Of what it wants, by kind, what it has got since it said so."""
     held: dict[str, None] = {}
+    counts: dict[str, int] = {}
+    """How many it has, by kind."""
     given_back_us: dict[str, int] = {}
     """When it last gave back one of a kind, by kind."""
 
@@ -62,20 +64,27 @@ class Asker(msgspec.Struct, eq=False):
         nodes = [node for node in reversed(self.held) if kind in (None, tree_of(node))]
         yield from sorted(nodes, key=lambda node: self.tenant.app.worth_of_losing(node).full)
 
+    def take(self, node: str) -> None:
+        self.held[node] = None
+        self.counts[tree_of(node)] = self.count(tree_of(node)) + 1
+
+    def drop(self, node: str) -> None:
+        del self.held[node]
+        self.counts[tree_of(node)] -= 1
+
     def count(self, kind: str) -> int:
         """How many of a kind it has."""
-        return sum(tree_of(node) == kind for node in self.held)
+        return self.counts.get(kind, 0)
 
     def share(self, totals: Totals, more: str | None = None, less: str | None = None) -> float:
         """The share of the kind that it has most of, with one more of a kind, or one less."""
-        counts = dict.fromkeys(totals, 0)
-        for node in self.held:
-            counts[tree_of(node)] += 1
-        if more is not None:
-            counts[more] += 1
-        if less is not None:
-            counts[less] -= 1
-        return max(counts[kind] / totals[kind] for kind in totals)
+        return max(
+            (
+                (self.count(kind) + (kind == more) - (kind == less)) / total
+                for kind, total in totals.items()
+            ),
+            default=0.0,
+        )
 
 
 class Rule(Protocol):

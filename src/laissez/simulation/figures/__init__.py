@@ -2,7 +2,9 @@
 
 from laissez.simulation.figures.contention import FIGURE as CONTENTION
 from laissez.simulation.figures.figure import Figure
+from laissez.simulation.figures.topology import FIGURE as TOPOLOGY
 
 FIGURES: dict[str, Figure] = {
     "6": CONTENTION,
+    "10": TOPOLOGY,
 }

@@ -9,6 +9,7 @@ beside each other in the order of the legend.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from matplotlib.patches import Patch
 
 from laissez.deadline.figures.page import INK, BadPicture, Dash, legend_below, sheet
 from laissez.simulation.figures.figure import Summary
+from laissez.simulation.intervals import Interval
 
 ROW_INCHES = 3.1
 BOXES_ROOM = 0.8
@@ -82,6 +84,30 @@ def draw_retention(
             axes.set_xlabel("demand over capacity")
         keys = [key for name in contracts for key in _keys(name, labels[name])]
         legend_below(figure, keys, columns=len(contracts), footnote=footnote)
+
+
+def draw_bars(
+    path: Path, *, title: str, bars: Mapping[str, Interval], axis: str, footnote: str
+) -> None:
+    """One bar each, with its interval; three of a group look different from each other."""
+    with sheet(path, height_inches=ROW_INCHES + 1.1, title=title) as figure:
+        axes = figure.subplots()
+        looks = cycle(list(LOOKS.values())[:3])
+        for place, (its, interval) in enumerate(zip(looks, bars.values(), strict=False)):
+            axes.bar(
+                place,
+                interval.estimate,
+                0.6,
+                yerr=[
+                    [_margin(interval.estimate, interval.low)],
+                    [_margin(interval.estimate, interval.high)],
+                ],
+                capsize=4,
+                **its.box,
+            )
+        axes.set_xticks(range(len(bars)), list(bars))
+        axes.set_ylabel(axis)
+        axes.set_xlabel(footnote)
 
 
 def _draw_means(axes: Axes, row: Row, contracts: Sequence[str]) -> None:

@@ -181,6 +181,12 @@ class TrainingJob:
         return min(self._reckoned(), self._most)
 
     @property
+    def done_us(self) -> int | None:
+        """When it will be done if its crew goes on; None if nobody can say."""
+        at_us = self._done_us()
+        return None if at_us == math.inf else int(at_us)
+
+    @property
     def pace(self) -> float:
         """With all the nodes that it will use, once it is configured for them."""
         return self._outlook.pace
