@@ -438,3 +438,58 @@ def test_a_budget_too_small_for_the_rival_is_kept_and_the_deadline_is_not() -> N
     assert app.done_us is None
     owed = world.market.bill("job", world.now_us)
     assert owed <= 2 * DOLLAR * CHARGE_UNITS_PER_MICRO_DOLLAR
+
+
+def limit_of(adapter: DeadlineAdapter, app: BatchJob, held: Holding, at_us: int) -> int:
+    """The limit that it sets, or leaves, for the node that it has."""
+    app.advance(at_us)
+    actions = [each.do for each in adapter.step(app, MarketView(at_us, (held,), (), {}), at_us)]
+    assert not [do for do in actions if isinstance(do, Release)]
+    return next((do.limit for do in actions if isinstance(do, ChangeLimit)), held.limit)
+
+
+def test_a_job_that_is_nearly_done_keeps_its_node() -> None:
+    """By hand: an hour on an A100 from 240 s on, $2 a unit, due in 4 hours. All of its pace, $2, is
+    at stake for a start of 240 s and what is to be done again.
+
+    In the middle, 10 s after a checkpoint: (value + 2 * 250 / 600) * 1.25, above $1.04 and below
+    $3. One second before the end, 599 s after the last checkpoint, the loss is spread over 10 s,
+    the least that there is: more than 2 * 839 / 10 * 1.25 = $209.75. A bid of $20 has the node in
+    the middle, and not at the end.
+    """
+    app = job()
+    adapter = adapter_for(app, budget=None)
+    adapter = msgspec.structs.replace(adapter, policy=Greedy(adapter.plan.job))
+    app.gain("a100/g0", 0)
+    held = Holding("a100/g0", 0, DOLLAR, DOLLAR, None, {}, "job", "demand")
+    middle_us = 240 * SECOND + 3 * CHECKPOINT + 10 * SECOND
+
+    limit = limit_of(adapter, app, held, middle_us)
+    worth = app.worth_of_losing("a100/g0").now
+    assert limit == int((worth * 2 + 2 * 250 / 600) * 1.25 * DOLLAR)
+    assert 1.04 * DOLLAR < limit < 3 * DOLLAR
+
+    limit = limit_of(adapter, app, held, 240 * SECOND + HOUR - SECOND)
+    worth = app.worth_of_losing("a100/g0").now
+    assert app.ends_in_s("a100/g0") == 1.0
+    assert limit == pytest.approx((worth * 2 + 2 * 839 / 10) * 1.25 * DOLLAR)
+    assert limit > 209 * DOLLAR
+
+
+@pytest.mark.parametrize(("before_s", "is_lost"), [(1_800, True), (31, False)])
+def test_a_rival_who_comes_at_the_end_waits(before_s: int, is_lost: bool) -> None:
+    """Half an hour before it is done, the job gives way to a bid of $20; at the end it does not,
+    and its node is free a step later."""
+    world, app = world_of(a100=DOLLAR), job()
+    adapter = adapter_for(app)
+    adapter = msgspec.structs.replace(adapter, policy=Greedy(adapter.plan.job))
+    world.join(Tenant("job", adapter, app))
+    done_us = 240 * SECOND + HOUR
+    rival = Footprint(Terms("rival", ("a100",), PERIOD), 1, 20 * DOLLAR)
+    world.join(Tenant("rival", rival, Crew(), begins_us=done_us - before_s * SECOND))
+    world.run(done_us + PERIOD)
+    told = [said.what for said in world.log if said.who == "job"]
+    reasons = [what.reason for what in told if isinstance(what, Lost)]
+    assert (reasons[0] == "outbid") == is_lost
+    assert app.is_done != is_lost
+    assert world.market.owner("a100/g0") == "rival"

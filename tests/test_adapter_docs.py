@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from laissez.adapters.acting import LEASE_STEPS
+from laissez.adapters.deadline import DeadlineAdapter
+from laissez.adapters.pricing import HORIZON_S
 from laissez.amounts import BadAmount, microseconds
 from laissez.inframaps.spec import (
     CarbonSpec,
@@ -21,6 +23,8 @@ from laissez.inframaps.spec import (
     PowerSpec,
     UtilisationSpec,
 )
+from laissez.model import Holding
+from laissez.model.values import Cause
 from laissez.runners.adapter_file import KINDS, read_adapter
 from laissez.runners.adapter_specs import (
     DeadlineSpec,
@@ -141,6 +145,42 @@ def test_commands_and_figures_are_real(page: Path) -> None:
     figures = list(printed_and_shown(text))
     assert figures
     assert [printed for printed, _ in figures] == [shown for _, shown in figures]
+
+
+@pytest.mark.parametrize("kind", ["deadline", "inference", "training"])
+def test_the_horizon_is_as_documented(kind: str) -> None:
+    """The horizon of a file that names none is the one of its table and of the rules, in the
+    adapter itself, too."""
+    text = ADAPTERS.read_text()
+    (said,) = [row[-1] for row in rows(text, kind) if first_span(row[0]) == "pricing"]
+    (usual,) = [row[-1] for row in rows(text, "Pricing") if first_span(row[0]) == "horizon"]
+    assert microseconds(first_span(said)) == microseconds(first_span(usual)) == HORIZON_S * 1e6
+    assert f"The horizon is {HORIZON_S:.0f} s, " in text
+    (file,) = [each for each in files(ADAPTERS) if f"adapter: {kind}\n" in each.code]
+    built = read_adapter(file.code, file_name="page").build(0, EXAMPLES / "adapters")
+    assert built.adapter.pricing.horizon_s == HORIZON_S  # type: ignore[attr-defined]
+
+
+def test_the_example_of_a_deadline_is_worked_out_right() -> None:
+    """The page's bid of $0.21, and its limits of $2.50 while nobody else wants the node, $1.30
+    while it is cold and $4.30 when it is warm, are the adapter's own."""
+    (file,) = [each for each in files(ADAPTERS) if "adapter: deadline\n" in each.code]
+    built = read_adapter(file.code, file_name="page").build(0, EXAMPLES / "adapters")
+    adapter, app = built.adapter, built.app
+    assert isinstance(adapter, DeadlineAdapter)
+    node = "h100/r1/g0"
+    worth = app.worth_of_gaining("h100")
+    said = [adapter.pricing.bid(3e6 * worth.now, app.cold_start_s("h100"))]
+    app.gain(node, 0)
+    looks: tuple[tuple[Cause, int], ...] = (("floor", 0), ("demand", 0), ("demand", 480_000_000))
+    for cause, at_us in looks:
+        app.advance(at_us)
+        held = Holding(node, 0, 2_000_000, 2_500_000, None, {}, "ada", cause)
+        said.append(adapter.kept(app, held, worth, 3e6).limit)
+    text = ADAPTERS.read_text()
+    assert [f"${micros / 1e6:.2f}" for micros in said] == ["$0.21", "$2.50", "$1.30", "$4.30"]
+    for limit in ("is a bid of $0.21", "up to $2.50 while", "1.25 = $1.30", "1.25 = $4.30"):
+        assert limit in text
 
 
 def test_the_dead_mans_switch_is_as_documented() -> None:

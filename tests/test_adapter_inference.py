@@ -1,12 +1,24 @@
 """An inference service on the market, by hand and at play."""
 
+from collections import Counter
+
 import pytest
 
 from laissez.adapters.econ import EconAdapter
+from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
 from laissez.adapters.intent import Terms
 from laissez.adapters.view import MarketView
-from laissez.model import ChangeFloor, ChangeLimit, Holding, OfferResource, PlaceOrder, Quoted
+from laissez.model import (
+    ChangeFloor,
+    ChangeLimit,
+    Filled,
+    Holding,
+    OfferResource,
+    PlaceOrder,
+    Quoted,
+    Release,
+)
 from laissez.simulation.world import Tenant, World
 from laissez.workloads.inference import (
     Hardware,
@@ -16,6 +28,7 @@ from laissez.workloads.inference import (
     Trace,
     preset,
 )
+from laissez.workloads.standing import Standing
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -116,3 +129,55 @@ def test_two_services_share_by_what_their_requests_are_worth() -> None:
     world.run(30 * MINUTE - 1)
     assert len(world.market.holdings("dear")) > len(world.market.holdings("cheap")) > 0
     assert apps["dear"].tally.attainment > apps["cheap"].tally.attainment
+
+
+def fast_chat() -> InferenceService:
+    """8 ms for a token: an A100 is too slow for that, and can only help an H100 with prompts."""
+    spec = InferenceSpec(
+        model="Llama-3.1-8B",
+        kinds={"h100": Hardware("h100_sxm"), "a100": Hardware("a100_sxm")},
+        objective=preset("real-time-chat"),
+        expected=Load(20.0, 1_000.0, 200.0),
+    )
+    app = InferenceService(spec)
+    app.advance(0)
+    return app
+
+
+def ordered(*, is_h100_free: bool, is_a100_free: bool) -> Counter[str]:
+    """What a service that has nothing orders, by kind, at $10 for a thousand requests."""
+    quotes = {
+        "h100": Quoted(0, "h100", 5 * DOLLAR, is_h100_free),
+        "a100": Quoted(0, "a100", 2 * DOLLAR, is_a100_free),
+    }
+    adapter = inference_adapter(Terms("chat", ("h100", "a100"), PERIOD), 10.0 * DOLLAR)
+    actions = adapter.step(fast_chat(), MarketView(0, (), (), quotes), 0)
+    return Counter(each.do.scope for each in actions if isinstance(each.do, PlaceOrder))
+
+
+def test_what_is_of_use_only_beside_another_kind_waits_for_that() -> None:
+    """An A100 alone is worth nothing and beside an H100 something. It is ordered where H100s are
+    free, and not where they are only hoped for."""
+    app = fast_chat()
+    assert app.worth_of_gaining("a100").full == 0 < app.worth_of_gaining("a100", ["h100"]).full
+    assert ordered(is_h100_free=True, is_a100_free=True) == {"h100": 4, "a100": 2}
+    assert ordered(is_h100_free=False, is_a100_free=True) == {"h100": app.missing("h100")}
+    assert ordered(is_h100_free=True, is_a100_free=False) == {"h100": app.missing("h100")}
+
+
+def test_nobody_buys_a_node_only_to_find_it_redundant() -> None:
+    """H100s are held by somebody who pays more, A100s are free. A service for which A100s are of no
+    use alone goes on asking for H100s, and neither wins nor gives back an A100, again and again."""
+    world = World()
+    for kind, dollars in (("h100", 5), ("a100", 2)):
+        world.operate(ChangeFloor(kind, dollars * DOLLAR), 0)
+        for number in range(3):
+            world.operate(OfferResource(f"{kind}/g{number}"), 0)
+    busy = Footprint(Terms("busy", ("h100",), PERIOD), 3, 900 * DOLLAR)
+    world.join(Tenant("busy", busy, Standing(("h100",), 3)))
+    adapter = inference_adapter(Terms("chat", ("h100", "a100"), PERIOD), float(DOLLAR))
+    world.join(Tenant("chat", adapter, fast_chat(), begins_us=SECOND))
+    world.run(2 * MINUTE)
+    told = [said.what for said in world.log if said.who == "chat"]
+    assert {each.scope for each in told if isinstance(each, PlaceOrder)} == {"h100"}
+    assert not [each for each in told if isinstance(each, Filled | Release)]

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from laissez.adapters.budget import Budget
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
 from laissez.adapters.training import TrainingAdapter, rounded
@@ -200,3 +201,58 @@ def test_it_is_told_why() -> None:
     placed = {said.what.order for said in own if isinstance(said.what, PlaceOrder)}
     assert {said.what.order for said in own if isinstance(said.what, Filled)} <= placed
     assert msgspec.json.encode(own[0].what)
+
+
+def test_money_has_to_last_until_the_job_is_done() -> None:
+    """The budget of $8 ends in ten hours: until then $10 an hour would cost $100, so a unit is worth
+    0.08 of its value. Once the job has a node it is known when it will be done, and a spend that
+    costs $16 until then makes a unit worth half."""
+    app = job(samples=10_000, hours=20.0)
+    budget = Budget(8 * DOLLAR, 10 * HOUR)
+    adapter = TrainingAdapter(Terms("train", ("h100",), PERIOD, budget), 20.0 * DOLLAR)
+    view = MarketView(0, (), (), {})
+    assert app.done_us is None
+    assert adapter.value(app, view, 10 * DOLLAR) == pytest.approx(0.08 * 20 * DOLLAR)
+    app.gain(f"{HERE}/h0/g0", 0)
+    assert app.done_us is not None
+    hours = app.done_us / HOUR
+    assert 0 < hours < 10
+    spend = round(16 * DOLLAR / hours)
+    assert adapter.value(app, view, spend) == pytest.approx(0.5 * 20 * DOLLAR)
+
+
+@pytest.mark.parametrize("ends_us", [None, MINUTE])
+def test_a_budget_that_ends_before_the_job_ends_first(ends_us: int | None) -> None:
+    """A minute's money is paced over a minute, and money without an end over the job; without a
+    budget everything is worth what it is worth."""
+    app = job(samples=10_000, hours=20.0)
+    app.gain(f"{HERE}/h0/g0", 0)
+    assert app.done_us is not None
+    view = MarketView(0, (), (), {})
+    terms = Terms("train", ("h100",), PERIOD, Budget(DOLLAR, ends_us))
+    lasts_us = app.done_us if ends_us is None else ends_us
+    spend = round(4 * DOLLAR * HOUR / lasts_us)
+    adapter = TrainingAdapter(terms, 20.0 * DOLLAR)
+    assert adapter.value(app, view, spend) == pytest.approx(0.25 * 20 * DOLLAR)
+    assert adapter_of(20.0).value(app, view, spend) == 20 * DOLLAR
+
+
+def test_one_that_does_not_look_near_orders_wherever_nodes_are() -> None:
+    """With a node of its own it asks for no quotes but of its scopes, and orders there; one that
+    looks near orders in the domain."""
+    holdings = (held(f"{HERE}/h0/g0"),)
+    at_hand = quotes(h100__z__r0__n0=(3.0, True), h100__z__r0=(3.0, True), h100=(3.0, True))
+    scopes = {}
+    for looks_near in (True, False):
+        app = job()
+        app.gain(f"{HERE}/h0/g0", 0)
+        adapter = msgspec.structs.replace(adapter_of(20.0), looks_near=looks_near)
+        quoted = adapter.scopes_to_quote(app, holdings)
+        seen = {scope: quote for scope, quote in at_hand.items() if scope in quoted}
+        actions = adapter.step(app, MarketView(0, holdings, (), seen), 0)
+        placed = [each.do.scope for each in actions if isinstance(each.do, PlaceOrder)]
+        scopes[looks_near] = (quoted, set(placed))
+    assert scopes == {
+        True: ((HERE, "h100/z/r0", "h100", "a100"), {HERE}),
+        False: (("h100", "a100"), {"h100"}),
+    }

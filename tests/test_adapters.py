@@ -5,7 +5,7 @@ import pytest
 
 from laissez.adapters.acting import actions_for
 from laissez.adapters.budget import Budget
-from laissez.adapters.econ import EconAdapter
+from laissez.adapters.econ import EconAdapter, restart_of
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Intent, Keep, Terms, Wish
 from laissez.adapters.pricing import Pricing
@@ -523,3 +523,29 @@ def test_what_is_free_comes_before_what_is_held() -> None:
     }
     [action] = adapter.step(Crew(), MarketView(0, (), (), quotes), 0)
     assert isinstance(action.do, PlaceOrder) and action.do.scope == "a100"
+
+
+def test_a_restart_is_what_a_node_has_behind_it() -> None:
+    """Of a start of 60 s, nothing is lost with a node that has just come, 20 s with one that came
+    20 s ago, all of it with one that is warm, and nothing with one that is not there."""
+    crew = Crew(2, cold_start_s=60)
+    crew.gain("h100/g0", 0)
+    crew.advance(20 * SECOND)
+    crew.gain("h100/g1", 20 * SECOND)
+    assert [restart_of(crew, f"h100/g{number}") for number in (0, 1)] == [20.0, 0.0]
+    crew.advance(200 * SECOND)
+    assert [restart_of(crew, f"h100/g{number}") for number in (0, 1)] == [60.0, 60.0]
+    assert restart_of(crew, "h100/g2") == 0.0
+
+
+def test_a_restart_is_never_below_nothing() -> None:
+    """A node that waits longer than a new one would take, for others to be taken in with it, has
+    nothing behind it."""
+
+    class Waiting(Crew):
+        def cold_start_s(self, place: str) -> float:
+            return 90.0 if place in self.gained else 60.0
+
+    crew = Waiting(1)
+    crew.gain("h100/g0", 0)
+    assert restart_of(crew, "h100/g0") == 0.0

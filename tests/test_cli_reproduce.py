@@ -74,6 +74,7 @@ def test_without_a_figure_they_are_listed() -> None:
     assert "6        Retention under contention" in result.stdout
     listed = json.loads(run("--json").stdout)
     assert {"figure": "6", "title": "Retention under contention"} in listed
+    assert {"figure": "10", "title": "Topology-aware against oblivious bidding"} in listed
 
 
 def test_the_json_of_figure_6(made_up: list[Play], keeping: tuple[str, ...]) -> None:
@@ -88,6 +89,29 @@ def test_the_json_of_figure_6(made_up: list[Play], keeping: tuple[str, ...]) -> 
         assert by_contract["fcfs"]["mean_retention"] == pytest.approx((0.54 + 0.6005) / 2)
     assert document["seeds"] == [100, 101]
     assert document["data"] == "fitted"
+
+
+def test_the_json_of_figure_10(keeping: tuple[str, ...]) -> None:
+    """A real one, quick: one document with one batch and all ways, in which something is done; run
+    again it comes from the cache, and the table for people has the same numbers."""
+    words = ("10", "--quick", "--seeds", "1", *keeping)
+    first = run(*words, "--json").stdout
+    document = json.loads(first)
+    assert (document["figure"], document["global_batch"]) == ("10", 64)
+    assert (document["oversubscribed"], document["seeds"]) == (1.5, [100])
+    (its,) = document["batches"].values()
+    for way in ("aware", "oblivious", "fcfs"):
+        assert its["throughput"][way]["estimate"] > 0
+        assert 0 < its["retention"][way]["estimate"] <= 1
+    assert its["displaced"]["fcfs"] == 0
+    means = {way: its["throughput"][way]["estimate"] for way in its["throughput"]}
+    assert document["ratio"] == pytest.approx(means["aware"] / means["oblivious"])
+    assert document["is_met"] == (document["ratio"] >= document["wanted_ratio"])
+    assert run(*words, "--json").stdout == first
+    told = run(*words).stdout
+    assert f"Aware over oblivious, in throughput: {document['ratio']:.2f}." in told
+    for label in ("market, aware", "market, oblivious", "FCFS"):
+        assert label in told
 
 
 def test_the_reported_seeds_are_run_if_nothing_is_said(

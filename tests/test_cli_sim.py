@@ -3,6 +3,8 @@
 import json
 import re
 import shlex
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+import laissez.simulation
 from laissez.cli.main import cli
 from laissez.documents import BadDocument
 from laissez.simulation import population, regimes
@@ -115,6 +118,18 @@ def test_check_says_what_would_be_played(desk: Desk) -> None:
     assert desk.json("sim", "check", desk.file, "--seed", "9")["tenants"] != found["tenants"]
 
 
+def test_check_doubts_what_was_perhaps_not_meant(desk: Desk) -> None:
+    """Nodes that nobody can use, and tenants that the whole cluster is too small for."""
+    assert "Nobody can use" not in desk.text("sim", "check", desk.file)
+    cluster = "{h100: {host: 2, gpu: 2}, v100: {gpu: 3}}\nprices: {v100: {on_demand: 1}}"
+    doubtful = SCENARIO.replace("{h100: {host: 2, gpu: 2}}", cluster)
+    Path(desk.file).write_text(doubtful.replace("service: conv, nodes: 2", "requests_per_s: 9000"))
+    said = desk.text("sim", "check", desk.file)
+    assert "Nobody can use v100; what it has (3 nodes) stays idle" in said
+    assert re.search(r"^chat gets \d+% done even with the whole cluster", said, re.MULTILINE)
+    assert "fold gets" not in said
+
+
 def test_compare_plays_the_contracts_of_the_file(desk: Desk) -> None:
     """A row for each, a line for each tenant, a picture, and the same again from the cache."""
     picture = desk.folder / "contracts.svg"
@@ -215,6 +230,34 @@ def test_what_is_wrong_is_shown_at_its_line(desk: Desk, command: str) -> None:
 def test_options_that_cant_be(desk: Desk, options: tuple[str, ...], sentence: str) -> None:
     """Each is refused with a sentence, and nothing is played."""
     assert sentence in desk.error("sim", "compare", desk.file, "--processes", "1", *options)
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ("matplotlib", ("sim", "run", "FILE", "--plot", "a.png")),
+        ("matplotlib", ("sim", "compare", "FILE", "--plot", "a.svg")),
+        ("highspy", ("sim", "compare", "FILE", "--bound")),
+        ("matplotlib", ("reproduce", "6", "--plot", "a.png")),
+        ("highspy", ("reproduce", "6")),
+    ],
+)
+def test_without_the_extra_it_says_what_to_install(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, missing: str, words: tuple[str, ...]
+) -> None:
+    """Whoever has not installed it is told how, before anything is played."""
+    for name in [name for name in sys.modules if name.split(".")[0] == missing]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "laissez.simulation.scenario_picture", raising=False)
+    monkeypatch.delattr(laissez.simulation, "scenario_picture", raising=False)
+    real = PathFinder.find_spec
+
+    def find_spec(name: str, *where: Any) -> ModuleSpec | None:
+        return None if name.split(".")[0] == missing else real(name, *where)
+
+    monkeypatch.setattr(PathFinder, "find_spec", find_spec)
+    said = desk.error(*(desk.file if word == "FILE" else word for word in words))
+    assert f"{missing}, which is not installed: pip install 'laissez[simulation]'" in said
 
 
 def test_the_real_traces_can_be_used(desk: Desk) -> None:

@@ -58,8 +58,10 @@ API = REPO / "docs" / "api.md"
 OPERATOR = REPO / "docs" / "operator.md"
 TENANT = REPO / "docs" / "tenant.md"
 DEADLINE = REPO / "docs" / "deadline.md"
+EVALUATE = REPO / "docs" / "evaluate-your-cluster.md"
+REPRODUCE = REPO / "docs" / "reproduce.md"
 README = REPO / "README.md"
-PAGES_WITH_COMMANDS = (README, OPERATOR, TENANT, DEADLINE)
+PAGES_WITH_COMMANDS = (README, OPERATOR, TENANT, DEADLINE, EVALUATE, REPRODUCE)
 PAGES_WITH_EXAMPLES = (README, TENANT)
 
 FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```\s*$", re.MULTILINE | re.DOTALL)

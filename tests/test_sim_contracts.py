@@ -9,20 +9,28 @@ from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laissez.model import Lost
-from laissez.model.paths import tree_of
+from laissez.adapters.adapter import Adapter
+from laissez.adapters.footprint import Footprint
+from laissez.adapters.intent import Terms
+from laissez.model import Lost, Release
+from laissez.model.paths import covers, tree_of
 from laissez.simulation import trading
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.projects import Batch, Project, Serving, Training
+from laissez.simulation.rules import WARNING_US, Asker, FairShare
 from laissez.simulation.setting import CHARGE_UNITS_PER_MICRO, History, Prices, Setting, Stint
+from laissez.simulation.stage import Given, Tenant
 from laissez.simulation.streams import Handovers, stream
 from laissez.simulation.world import World
 from laissez.workloads.inference import Hardware, InferenceSpec, Load, Trace, preset
+from laissez.workloads.standing import Standing
 from laissez.workloads.training import Setup, TrainingSpec
 from laissez.workloads.training.planner import planner_of
 
@@ -343,6 +351,44 @@ def test_with_time_and_room_for_all_everybody_is_done(name: str) -> None:
     assert not {stint.reason for stint in history.stints} - {"relinquished"}
 
 
+@every_contract
+@pytest.mark.parametrize(("h100", "a100"), [(2, 0), (0, 2), (0, 0)])
+def test_a_kind_may_have_a_price_and_no_nodes(name: str, h100: int, a100: int) -> None:
+    """Whoever can use both kinds does with the one that is there; where there is nothing, nobody
+    gets anything done."""
+    projects = [
+        batch("b", 0, 500, 60),
+        training("t", 0, 500, 60),
+        serving("i", 0, 500, [4.0]),
+    ]
+    history = CONTRACTS[name].play(setting(projects, h100, a100), 1)
+    there = {kind for kind, count in zip(KINDS, (h100, a100), strict=True) if count}
+    assert {tree_of(stint.resource) for stint in history.stints} == there
+    assert all((history.performance[each.name] > 0) == bool(there) for each in projects)
+
+
+@every_contract
+def test_nobody_has_nodes_beyond_its_scopes(name: str) -> None:
+    """One may order in a rack, one on a host, one a single node, one everywhere: each has nodes
+    there and nowhere else, though all want more than there is."""
+    scopes = {
+        "rack": ("h100/z0/r1",),
+        "host": ("a100/z0/r0/n0/h0", "h100/z0/r0/n0/h0"),
+        "node": ("h100/z0/r0/n0/h0/g0",),
+        "all": KINDS,
+    }
+    projects = [
+        msgspec.structs.replace(serving(each, 10 * at, 590, [90.0]), scopes=its)
+        for at, (each, its) in enumerate(scopes.items())
+    ]
+    projects.append(msgspec.structs.replace(training("t", 0, 590, 9_000), scopes=("h100/z0/r1",)))
+    history = CONTRACTS[name].play(setting(projects, 8, 8), 1)
+    allowed = {project.name: project.scopes for project in projects}
+    for stint in history.stints:
+        assert any(covers(scope, stint.resource) for scope in allowed[stint.tenant])
+    assert {stint.tenant for stint in lasting(history)} >= {"rack", "host", "all"}
+
+
 # Fixed prices -----------------------------------------------------------------------------------
 
 
@@ -455,16 +501,60 @@ def test_a_node_is_given_where_its_tenant_has_others() -> None:
     assert hosts["t"] != hosts["u"]
 
 
+class Fickle(Standing):
+    """Always lacks a node, and has no use for the one that it gets."""
+
+    def missing(self, kind: str) -> int:
+        return 1
+
+    def is_redundant(self, resource: str) -> bool:
+        return True
+
+
+class Fancy(Batch, frozen=True, tag="fancy"):
+    """The labour of somebody fickle; nothing ever comes of it."""
+
+    def begin(self, at_us: int) -> Any:
+        return Fickle(KINDS, 1)
+
+    def adapter(self, app: Any, terms: Terms, worth_micros: int) -> Adapter:
+        return Footprint(terms, 1, 1)
+
+    def performance(self, app: Any) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize("name", QUEUES)
+def test_who_gives_back_asks_for_none_of_that_kind_for_a_step(name: str) -> None:
+    """A tenant that finds every node redundant gives it back when it has arrived, a little after it
+    was given, and then asks for the other kind, but for none of this kind until a period of 10 s is
+    over. It steps every 10 s, so the step that is not too early is every second one."""
+    fancy = Project("f", 0, 60 * S, Fancy(1.0, {"h100": 1.0}, 60 * S))
+    history = CONTRACTS[name].play(setting([fancy], horizon_s=59), 1, keeps_log=True)
+    given: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    given_back_us = dict.fromkeys(KINDS, -(10 * S))
+    for said in history.log:
+        if isinstance(said.what, Given):
+            kind = tree_of(said.what.resource)
+            assert said.at_us - given_back_us[kind] >= 10 * S
+            given[kind].append(said.at_us // S)
+        elif isinstance(said.what, Release):
+            given_back_us[tree_of(said.what.resource)] = said.at_us
+    assert given == {kind: [0, 20, 40] for kind in KINDS}
+
+
 # Preemption -------------------------------------------------------------------------------------
 
 
 def crowded(seed: int) -> Setting:
-    """Jobs that want everything, and services that come later."""
+    """Jobs that want everything, batch jobs among them, and services that come later."""
     chance = stream(seed, "crowded")
     projects = [
         training(f"t{number}", chance.randrange(0, 60), 390, 4_000)
         for number in range(chance.randrange(2, 4))
     ]
+    for number in range(chance.randrange(1, 3)):
+        projects.append(batch(f"b{number}", chance.randrange(0, 150), 390, 100))
     for number in range(chance.randrange(1, 4)):
         rates = [chance.uniform(5, 40) for _ in range(4)]
         projects.append(serving(f"i{number}", chance.randrange(60, 200), 390, rates))
@@ -517,6 +607,26 @@ def test_preemption_by_hand() -> None:
     assert holders(history, 60 * S) == {"t": 2, "u": 1, "i": 1}
     (lost,) = [stint for stint in history.stints if stint.reason == "preempted"]
     assert (lost.tenant, lost.to_us) == ("u", 60 * S)
+
+
+def test_a_batch_job_neither_takes_nor_gives() -> None:
+    """Two nodes. With preemption a batch job that comes second waits for one that training has, as
+    first come first served; and one that has a node keeps it when a service comes, which takes the
+    other from training."""
+    waiting = [training("t", 0, 590, 9_000, kinds=("h100",)), batch("b", 60, 590, 100, ("h100",))]
+    for name in ("fcfs", "fcfs_p"):
+        history = CONTRACTS[name].play(setting(waiting, 2, 0), 1)
+        assert {stint.tenant for stint in lasting(history)} == {"t"}
+    holding = [
+        batch("b", 0, 590, 400, ("h100",)),
+        training("t", 5, 590, 9_000, kinds=("h100",)),
+        serving("i", 60, 590, [90.0]),
+    ]
+    history = CONTRACTS["fcfs_p"].play(setting(holding, 2, 0), 1)
+    assert holders(history, 59 * S) == {"b": 1, "t": 1}
+    assert holders(history, 60 * S) == {"b": 1, "i": 1}
+    assert {stint.tenant for stint in history.stints if stint.reason == "preempted"} == {"t"}
+    assert history.performance["b"] == 1.0
 
 
 # Fair share -------------------------------------------------------------------------------------
@@ -588,6 +698,60 @@ def test_fair_share_takes_from_the_rich_only() -> None:
         got, left = (share_of(history, each.tenant, played, lost.to_us) for each in (won, lost))
         assert got <= left + 1e-9
     assert moves
+
+
+def asker(name: str, **counts: int) -> Asker:
+    """Somebody who has so many of each kind, and has wanted more since 0."""
+    nobody = cast(Any, None)
+    mine = Asker(Tenant(name, nobody, nobody), 0, False, False, {})
+    for kind, count in counts.items():
+        for number in range(count):
+            mine.take(f"{kind}/{name}/g{number}")
+    return mine
+
+
+def test_fair_share_takes_from_the_richest_of_those_who_have_the_kind() -> None:
+    """Of four H100s a has three; b has both A100s, and so the largest share of all. Who lacks an
+    H100 has it from a, though b is richer, and an A100 from b; where nobody has the kind, or who
+    lacks it has not waited long enough, from nobody."""
+    totals = {"h100": 4, "a100": 2}
+    poor, a, b = asker("poor"), asker("a", h100=3), asker("b", a100=2)
+    assert FairShare().victim(poor, "h100", [poor, a, b], totals, WARNING_US) is a
+    assert FairShare().victim(poor, "a100", [poor, a, b], totals, WARNING_US) is b
+    assert FairShare().victim(poor, "h100", [poor, b], totals, WARNING_US) is None
+    assert FairShare().victim(poor, "h100", [poor, a, b], totals, WARNING_US - 1) is None
+
+
+def test_fair_share_does_not_freeze_on_ties() -> None:
+    """Who has all of two kinds has no smaller a share with one less of either; still it gives way,
+    and when the two are alike nothing moves any more: not for a larger share, nor for as large a
+    one, if that only turns the two round."""
+    totals = {"h100": 2, "a100": 2}
+    rich, poor = asker("rich", h100=2, a100=2), asker("poor")
+    both = [rich, poor]
+    assert FairShare().victim(poor, "h100", both, totals, WARNING_US) is rich
+    rich, poor = asker("rich", h100=1, a100=2), asker("poor", h100=1)
+    both = [rich, poor]
+    assert FairShare().victim(poor, "h100", both, totals, WARNING_US) is None
+    assert FairShare().victim(poor, "a100", both, totals, WARNING_US) is rich
+    rich, poor = asker("rich", h100=1, a100=1), asker("poor", h100=1, a100=1)
+    both = [rich, poor]
+    for kind in KINDS:
+        assert FairShare().victim(poor, kind, both, totals, WARNING_US) is None
+        assert FairShare().victim(rich, kind, both, totals, WARNING_US) is None
+
+
+def test_fair_share_divides_all_of_two_kinds() -> None:
+    """Two of each kind, all of them with the service that came first; 15 s after a second one has
+    come, in the next step, each has one of each, and it stays so."""
+    projects = [serving("i", 0, 590, [90.0]), serving("j", 100, 590, [90.0])]
+    history = CONTRACTS["fair"].play(setting(projects), 1)
+    assert holders(history, 114 * S) == {"i": 4}
+    assert holders(history, 120 * S) == holders(history, 589 * S) == {"i": 2, "j": 2}
+    for name in ("i", "j"):
+        own = [each for each in history.stints if each.from_us <= 120 * S < each.to_us]
+        kinds = sorted(tree_of(each.resource) for each in own if each.tenant == name)
+        assert kinds == ["a100", "h100"]
 
 
 @pytest.mark.parametrize("name", ALL)

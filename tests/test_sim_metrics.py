@@ -16,8 +16,8 @@ from laissez.simulation.intervals import (
     Interval,
     lowering,
     mean_interval,
-    paired_difference,
     quantile,
+    ratio,
     t_quantile,
 )
 from laissez.simulation.metrics import (
@@ -132,12 +132,15 @@ def test_retention_is_over_what_is_done_alone_and_at_most_1() -> None:
     assert retention(references, told) == {"half": 0.5, "more": 1.0, "none": 1.0}
 
 
-def test_regimes_and_metrics_have_one_rule() -> None:
-    """A crowd's retention is that of what its projects do alone."""
-    references = alone(half=200.0, more=0.8)
-    told = history({"half": 100.0, "more": 0.9})
-    crowd = regimes.Crowd((), references, 1.0)
-    assert regimes.retention(crowd, told) == retention(references, told) == {"half": 0.5, "more": 1}
+@pytest.mark.parametrize("done", [0.0, 0.5])
+def test_who_gets_nothing_done_alone_makes_no_contract_better_than_another(done: float) -> None:
+    """It retains 1 whatever it does under a contract, and what it loses there is no work wasted."""
+    told = msgspec.structs.replace(
+        history({"none": done}), losses=(Loss("none", NODES[0], 1, 0.25),)
+    )
+    found = measure(setting(batch("none")), alone(none=0.0), told)
+    assert found.retention == {"none": 1.0}
+    assert (found.degradation, found.wasted_projects) == (0.0, 0.0)
 
 
 def test_mean_quartiles_and_degradation_by_hand() -> None:
@@ -369,13 +372,13 @@ def test_a_mean_and_its_interval_by_hand() -> None:
     assert mean_interval([0.25, 0.25]) == Interval(0.25, 0.25, 0.25)
 
 
-def test_differences_are_taken_within_each_seed() -> None:
-    """Seeds that differ widely, by a steady 1: the difference is sure, in whatever order they are
-    told. Of different seeds there is none."""
-    found = paired_difference({1: 11.0, 2: 101.0, 3: 1.0}, {3: 0.0, 1: 10.0, 2: 100.0})
-    assert found == Interval(1.0, 1.0, 1.0)
+def test_only_the_same_seeds_are_compared() -> None:
+    """Pairs are found by seed, in whatever order they are told: each is a half less, so the mean
+    is, for sure. Of different seeds there are no pairs."""
+    found = lowering({1: 0.5, 2: 50.0}, {2: 100.0, 1: 1.0})
+    assert found == Interval(0.5, 0.5, 0.5)
     with pytest.raises(AssertionError, match="same seeds"):
-        paired_difference({1: 1.0}, {2: 1.0})
+        lowering({1: 1.0}, {2: 1.0})
 
 
 def test_lowering_by_hand() -> None:
@@ -431,6 +434,20 @@ def test_a_lowering_goes_through_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=Interval) == found
 
 
+def test_a_ratio_is_what_a_lowering_leaves() -> None:
+    """One does 3 and 5 where the other does 2 and 2: 8 over 4 is twice as much. Of four draws a
+    quarter is (3, 2) twice and a quarter (5, 2): the bounds are 1.5 and 2.5, low before high."""
+    assert ratio({1: 3.0, 2: 5.0}, {1: 2.0, 2: 2.0}) == Interval(near(2.0), near(1.5), near(2.5))
+
+
+def test_a_ratio_to_nothing_is_none_or_unbounded() -> None:
+    """None if the other has nothing at all; if it has nothing with one seed of two, nothing bounds
+    the ratio from above; a single seed has no interval."""
+    assert ratio({1: 1.0, 2: 2.0}, {1: 0.0, 2: 0.0}) is None
+    assert ratio({1: 1.0, 2: 2.0}, {1: 0.0, 2: 2.0}) == Interval(near(1.5), near(1.0), None)
+    assert ratio({1: 3.0}, {1: 2.0}) == Interval(near(1.5), None, None)
+
+
 # Real runs ---------------------------------------------------------------------------------------
 
 END = 10 * MINUTE
@@ -473,14 +490,32 @@ def test_a_run_is_measured_under_every_contract(
     assert set(found.volatility) == {"h100", "a100"}
 
 
-def test_who_may_not_be_displaced_is_not(references: dict[str, Alone]) -> None:
-    """First come first served and a hold for ever displace nobody; preemption does, here."""
-    displaced = {
-        name: measure(tiny(), references, CONTRACTS[name].play(tiny(), 1)).moves.displaced
-        for name in ("fcfs", "no_displacement", "fcfs_p")
-    }
-    assert displaced["fcfs"] == displaced["no_displacement"] == 0
-    assert displaced["fcfs_p"] > 0
+def latecomer() -> Setting:
+    """A training job has all four nodes when a service arrives that is worth four times as much."""
+    chat = serving("chat", END, per_s=20.0)
+    assert isinstance(chat.labour, Serving)
+    trace = Trace(((2 * MINUTE, 20.0, 1_000.0, 200.0),), END)
+    labour = msgspec.structs.replace(chat.labour, trace=trace)
+    chat = msgspec.structs.replace(chat, arrives_us=2 * MINUTE, labour=labour)
+    budgets = {"train": 5_000_000, "chat": 20_000_000}
+    return Setting(NODES, PRICES, (training("train", 0.4, END), chat), budgets, END)
+
+
+def test_who_may_not_be_displaced_is_not() -> None:
+    """First come first served and a hold for ever displace nobody, so the service has nothing; by
+    every other contract nodes are taken from the job, and the service does its work."""
+    played = latecomer()
+    references = {each.name: regimes.alone(each, played, 1) for each in played.projects}
+    displaced: dict[str, int] = {}
+    kept: dict[str, float] = {}
+    for name in CONTRACTS:
+        found = measure(played, references, CONTRACTS[name].play(played, 1))
+        displaced[name], kept[name] = found.moves.displaced, found.retention["chat"]
+    for name in ("fcfs", "no_displacement"):
+        assert (displaced[name], kept[name]) == (0, 0.0)
+    for name in ("market", "fcfs_p", "fair"):
+        assert displaced[name] > 0
+        assert kept[name] > 0.9
 
 
 def test_alone_is_retained_in_full(references: dict[str, Alone]) -> None:

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from laissez.model.paths import tree_of
 from laissez.simulation import regimes
-from laissez.simulation.population import EPOCHS, HORIZON_US, UTILISATION, project
+from laissez.simulation.metrics import retention
+from laissez.simulation.population import (
+    EPOCHS,
+    HORIZON_US,
+    SATISFIABLE,
+    UTILISATION,
+    project,
+)
 from laissez.simulation.projects import US_PER_HOUR, Batch, Project, Serving, Training
 from laissez.simulation.regimes import (
     BASE_SHARES,
@@ -26,7 +33,6 @@ from laissez.simulation.regimes import (
     budgets,
     crowd,
     prices,
-    retention,
     setting_of,
 )
 from laissez.simulation.requests import STEP_S, WINDOW_S, Service, Step
@@ -120,7 +126,9 @@ def test_services_are_as_written_down() -> None:
 
 
 def test_training_is_as_written_down() -> None:
-    """20 epochs by a deadline in 30 to 55 minutes, for which it needs 2 to 8 H100s on average."""
+    """20 epochs by a deadline in 30 to 55 minutes, for which it needs 2 to 8 H100s on average, for
+    0.95 of the time that its first configuration leaves."""
+    assert SATISFIABLE == 0.95
     for each in some_projects():
         if not isinstance(each.labour, Training):
             continue
@@ -128,7 +136,7 @@ def test_training_is_as_written_down() -> None:
         assert 30 * MINUTE_US <= life_us < 55 * MINUTE_US
         assert 60 <= spec.reconfigure_s <= 240
         assert spec.samples % EPOCHS == 0
-        working_s = life_us / S - spec.reconfigure_s
+        working_s = SATISFIABLE * (life_us / S - spec.reconfigure_s)
         assert 1.99 <= each.labour.hours * 3_600 / working_s <= 8.01
 
 
@@ -148,16 +156,23 @@ def test_batch_is_as_written_down() -> None:
 
 
 def test_alone_everything_can_be_done() -> None:
-    """With the whole cluster to itself a batch job is done by its deadline, training to within a
-    twentieth, and a service answers most requests in time, as far as its autoscaler sees to it."""
+    """With the whole cluster to itself every job is done by its deadline, training or batch, and a
+    service answers most requests in time, as far as its autoscaler sees to it."""
     for each in some_projects()[:30]:
         own = alone(each, EMPTY, 0)
         if isinstance(each.labour, Serving):
             assert own.performance > 0.8 * each.labour.requests
-        elif isinstance(each.labour, Batch):
-            assert own.performance == 1.0
         else:
-            assert own.performance > 0.95
+            assert own.performance == 1.0
+
+
+def test_alone_jobs_are_done_but_for_a_few_that_have_to_grow() -> None:
+    """Of a hundred and more jobs at most one in a hundred is late alone, and that one by less than
+    a twentieth: a job that begins with a node too few has to configure itself a second time."""
+    jobs = [each for each in some_projects() if not isinstance(each.labour, Serving)]
+    late = [own.performance for each in jobs if (own := alone(each, EMPTY, 0)).performance < 1.0]
+    assert len(late) <= len(jobs) / 100
+    assert min(late, default=1.0) > 0.95
 
 
 # How much demand --------------------------------------------------------------------------------
@@ -239,7 +254,7 @@ def test_retention_is_the_share_of_alone_and_at_most_one() -> None:
     done = {name: own.performance for name, own in found.alone.items()}
     for times, kept in ((0.0, 0.0), (0.5, 0.5), (1.0, 1.0), (1.5, 1.0)):
         history = History((), (), {name: times * most for name, most in done.items()}, {})
-        assert retention(found, history) == pytest.approx(dict.fromkeys(done, kept))
+        assert retention(found.alone, history) == pytest.approx(dict.fromkeys(done, kept))
 
 
 def test_the_cluster_is_half_of_each_kind() -> None:

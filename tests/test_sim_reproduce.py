@@ -12,7 +12,7 @@ import pytest
 
 from laissez.simulation import runs as running
 from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.figures import FIGURES, contention
+from laissez.simulation.figures import FIGURES, contention, contention_tables
 from laissez.simulation.figures.contention import Alones, Comers, Play, cluster_of
 from laissez.simulation.figures.figure import (
     QUICK_SEEDS,
@@ -192,12 +192,13 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_source_of_every_deciding_room_counts(tmp_path: Path) -> None:
-    """Text, names and new files of a room count; pictures, and other rooms, don't."""
-    for name in ("market/book.py", "simulation/figures/drawing.py", "cli/main.py"):
+    """Text, names and new files of a room count; pictures, tables and other rooms don't."""
+    tables = "simulation/figures/contention_tables.py"
+    for name in ("market/book.py", "simulation/figures/drawing.py", tables, "cli/main.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     seen = [running.digest(running.source_parts(tmp_path))]
-    for name in ("simulation/figures/drawing.py", "cli/main.py", "cli/new.py"):
+    for name in ("simulation/figures/drawing.py", tables, "cli/main.py", "cli/new.py"):
         (tmp_path / name).write_text("2")
         assert running.digest(running.source_parts(tmp_path)) == seen[0]
     for name in ("market/book.py", "market/new.py", "simulation/figures/figure.py"):
@@ -413,7 +414,7 @@ def test_the_goals_are_measured_by_hand(report: contention.Report) -> None:
 
 def test_the_tables_have_every_number(report: contention.Report) -> None:
     """Four of retention, one in detail, one of the goals, and a sentence."""
-    shown = list(contention.tell(report))
+    shown = list(contention_tables.tell(report))
     titles = [each if isinstance(each, str) else each.title.split(":")[0] for each in shown]
     assert titles[:6] == [*["Mean retention in %"] * 4, "In detail", "Goals"]
     retention, goals = shown[0], shown[5]
@@ -441,14 +442,14 @@ def test_a_part_of_the_figure_has_the_goals_it_can_measure(
     ):
         found = contention.compute(Wanted((100,), regimes, contracts), Runs(processes=1))
         assert len(found.goals) == count
-        assert [each for each in contention.tell(found) if isinstance(each, str)]
+        assert [each for each in contention_tables.tell(found) if isinstance(each, str)]
 
 
 def test_the_picture_is_the_same_each_time(report: contention.Report, tmp_path: Path) -> None:
     """With every contract in it, and no date."""
     pytest.importorskip("matplotlib")
     for name in ("one.svg", "two.svg"):
-        contention.draw(report, tmp_path / name)
+        contention_tables.draw(report, tmp_path / name)
     drawn = (tmp_path / "one.svg").read_text()
     assert drawn == (tmp_path / "two.svg").read_text()
     for label in (*contention.LABELS.values(), "equal budgets", "budgets by demand", "1.125"):

@@ -76,7 +76,7 @@ def problems(text: str, folder: Path = EXAMPLES) -> list[tuple[int, int, str]]:
 
 
 def test_a_cluster_in_short_form() -> None:
-    """Levels multiply out in their order; the last one is the node, the others are the levels."""
+    """Levels multiply out in their order; the last one is the node."""
     setting = scenario(SMALL).setting(1, Fitted(), scenario(SMALL).all_alone(1, Fitted()))
     assert setting.resources == (
         "h100/rack0/host0/gpu0",
@@ -86,7 +86,6 @@ def test_a_cluster_in_short_form() -> None:
         "a100/rack0/host0/gpu0",
         "a100/rack0/host0/gpu1",
     )
-    assert setting.levels == ("rack", "host")
     assert setting.horizon_us == 10 * MINUTE_US
     assert dict(scenario(SMALL).sizes) == {"h100": 4, "a100": 2}
 
@@ -659,9 +658,11 @@ def test_a_file_beside_it_is_part_of_the_key(tmp_path: Path) -> None:
     assert files_of(source, None) == (tmp_path / "own.csv",)
     data = tmp_path / "data"
     (data / "azure_llm").mkdir(parents=True)
-    trace = data / "azure_llm" / "azure_llm_2023_conv.csv.gz"
-    trace.write_bytes(b"")
-    assert files_of(source, data) == (tmp_path / "own.csv", trace)
+    folder = data / "azure_llm"
+    traces = [folder / f"azure_llm_2023_{service}.csv.gz" for service in ("conv", "code")]
+    for trace in traces:
+        trace.write_bytes(b"")
+    assert files_of(source, data) == (tmp_path / "own.csv", *traces)
 
 
 def test_a_load_file_is_read_in_its_units(tmp_path: Path) -> None:

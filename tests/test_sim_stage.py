@@ -41,9 +41,6 @@ class Watcher:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, int, bool]] = []
 
-    def receives(self, tenant: Tenant, resource: str, at_us: int) -> None:
-        self.seen.append(("receives", resource, at_us, resource in tenant.app.nodes))
-
     def loses(self, tenant: Tenant, resource: str, at_us: int) -> Callable[[], None]:
         self.seen.append(("loses", resource, at_us, resource in tenant.app.nodes))
         return lambda: self.seen.append(("lost", resource, at_us, resource in tenant.app.nodes))
@@ -165,7 +162,7 @@ def test_a_node_that_is_there_is_lost_at_once() -> None:
 
 
 def test_a_witness_sees_before_and_after() -> None:
-    """It is called before a tenant is told, and after a loss once more."""
+    """It is called before a tenant is told of a loss, and after that once more."""
     watcher = Watcher()
     theatre = Theatre(takes(10_000), watcher)
     tenant, _ = theatre.join()
@@ -173,22 +170,22 @@ def test_a_witness_sees_before_and_after() -> None:
     theatre.loses(tenant, NODE, 400_000)
     theatre.stage.run(900_000)
     assert watcher.seen == [
-        ("receives", NODE, 110_000, False),
         ("loses", NODE, 400_000, True),
         ("lost", NODE, 400_000, False),
     ]
 
 
 def test_who_has_left_steps_no_more() -> None:
-    """Neither in its turn, nor in reaction, nor for a node that was on its way."""
+    """Neither in its turn, nor in reaction, nor for a node on its way, which never arrives."""
     theatre = Theatre(takes(90_000, 10_000))
-    tenant, _ = theatre.join()
+    tenant, app = theatre.join()
     theatre.join("bob")
     theatre.wins(tenant, OTHER, 700_000)
     theatre.wins(tenant, NODE, 770_000)
     theatre.stage.kernel.at(785_000, lambda _: theatre.stage.leave("ada"))
     theatre.stage.run(3_000_000)
     assert theatre.steps_of("ada") == [0]
+    assert app.told == [("gain", NODE, 780_000)]
     assert len(theatre.steps_of("bob")) == 4
 
 

@@ -89,6 +89,51 @@ def test_a_loss_between_checkpoints() -> None:
     assert one.done_us == (2_580 + 4_800) * S
 
 
+def test_what_is_at_stake_is_all_that_works() -> None:
+    """Nothing while the node starts; then its pace, and with two that work together that of the
+    team for each of them, by Amdahl with 8.5% in one place. Of one that is not there, nothing."""
+    one, two = job(), job(nodes_max=2)
+    for node in (FAST, SLOW):
+        two.gain(node, 0)
+    one.gain(FASTEST, 0)
+    for each in (one, two):
+        assert [each.at_stake(node) for node in (FAST, SLOW, FASTEST)] == [0.0, 0.0, 0.0]
+        each.advance(480 * S)
+    assert [one.at_stake(node) for node in (FAST, SLOW, FASTEST)] == [0.0, 0.0, 2.0]
+    team = round(1e6 / (0.085 + 0.915 / 1.5)) / 1e6
+    assert [two.at_stake(node) for node in (FAST, SLOW, FASTEST)] == [team, team, 0.0]
+    assert 1.4 < team < 1.5
+
+
+def test_when_a_node_is_needed_no_more() -> None:
+    """An hour of work: on a node that has not come yet 480 s and 3600 s, half as fast 480 s and
+    7200 s; on one that has worked for 1000 s, 2600 s more, and on another one like it 480 s longer.
+    An unknown kind is of no use from now on."""
+    one = job()
+    assert one.ends_in_s("fast") == one.ends_in_s(FAST) == 4_080
+    assert one.ends_in_s("slow/r1") == 7_680
+    assert one.ends_in_s("tpu") == 0
+    one.gain(FAST, 0)
+    assert one.ends_in_s(FAST) == 4_080
+    one.advance(1_480 * S)
+    assert one.ends_in_s(FAST) == 2_600
+    assert one.ends_in_s("fast") == 480 + 2_600
+    one.advance(4_080 * S)
+    assert (one.is_done, one.ends_in_s(FAST)) == (True, 0)
+
+
+def test_a_node_is_needed_until_the_deadline_at_most_while_that_is_ahead() -> None:
+    """Due in 2000 s, it is needed for 2000 s; a second before, for one more; once it is late, until
+    it is done."""
+    late = job(deadline_us=2_000 * S)
+    late.gain(FAST, 0)
+    assert late.ends_in_s(FAST) == late.ends_in_s("slow") == 2_000
+    late.advance(1_999 * S)
+    assert late.ends_in_s(FAST) == 1
+    late.advance(2_000 * S)
+    assert late.ends_in_s(FAST) == 2_080
+
+
 def test_a_loss_at_the_checkpoint_costs_no_work() -> None:
     """At the very instant of a checkpoint nothing has to be done again, a microsecond earlier
     all since the last one has."""

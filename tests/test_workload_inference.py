@@ -547,6 +547,52 @@ def test_worth_by_hand() -> None:
     assert made.worth_of_losing("h100/g0", ["h100/g0"]) == Worth(0, 0)
 
 
+def told(made: InferenceService, *rates: float) -> InferenceService:
+    """A rate measured every 15 s, the last one now; the forecast is the last one."""
+    for number, rate in enumerate(rates):
+        made.measure({"requests_per_s": rate}, (60 + 15 * (number + 1)) * S)
+    return made
+
+
+def test_under_a_steady_load_all_that_a_node_serves_is_needed() -> None:
+    """Worth now is worth in full, for every node of a staircase, once it is all that was seen."""
+    made = told(service({"h100": 3}, 0.0, predictor="constant"), *([40.0] * 30))
+    nodes, gone = made.nodes, []
+    for node in nodes:
+        worth = made.worth_of_losing(node, gone)
+        assert isclose(worth.now, worth.full)
+        gone.append(node)
+    assert made.worth_of_losing(nodes[0], nodes[1:]).now > 0
+
+
+def test_a_node_that_only_the_highest_rate_needs_is_worth_less() -> None:
+    """An H100 serves a rate a. If a and 2 a alternate, the first node is busy always and the second
+    every other time. It is worth half of what it serves at the forecast, and half of the mean:
+    (a + a/2) / 2 = 3/4 a when 2 a is forecast, (0 + a/2) / 2 = 1/4 a when a is. In full it is a."""
+    alone = service({}, 1_000.0).worth_of_gaining("h100").now
+    made = service({"h100": 2}, 0.0, predictor="constant", keep_s=60)
+    for last, share in ((2, 0.75), (1, 0.25)):
+        other = 3 - last
+        made = service({"h100": 2}, 0.0, predictor="constant", keep_s=60)
+        told(made, *(rate * alone for rate in (other, last) * 6))
+        second = made.worth_of_losing(made.nodes[0])
+        first = made.worth_of_losing(made.nodes[0], made.nodes[1:])
+        assert tuple(second) == pytest.approx((share * alone, alone))
+        assert tuple(first) == pytest.approx((alone, alone))
+        assert made.worth_of_gaining("h100") == Worth(0, 0)
+
+
+def test_what_stands_still_with_a_node_is_what_it_serves() -> None:
+    """At stake is what is lost with it and no other, for others go on; no end is in sight."""
+    made = service({"h100": 2, "l40s": 1}, 40.0)
+    for node in made.nodes:
+        assert made.at_stake(node) == made.worth_of_losing(node).now
+        assert made.ends_in_s(node) is None
+    assert made.at_stake(made.nodes[0]) > 0
+    assert made.at_stake("h100/west/9") == 0
+    assert made.ends_in_s("h100") is None
+
+
 @given(few, st.floats(0, 300), st.sampled_from(sorted(KINDS)))
 def test_goodput_is_monotone_in_nodes(nodes: dict[str, int], rate: float, kind: str) -> None:
     """A node more is never worth less than nothing, and goodput is between none and the rate."""

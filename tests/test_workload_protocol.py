@@ -131,6 +131,7 @@ def answers(application: Application) -> list[object]:
         for coming in ((), (scope,), ("h100", "tpu", "a100")):
             told.append(application.worth_of_gaining(scope, coming))
         told.append(application.cold_start_s(scope))
+        told.append(application.ends_in_s(scope))
     for node in (*nodes, "h100/z/r9/n9/h9/g9"):
         for gone in ((), nodes[:2], ("h100/z/r8/n8/h8/g8",)):
             told.append(application.worth_of_losing(node, gone))
@@ -138,6 +139,8 @@ def answers(application: Application) -> list[object]:
         told.append(application.cold_start_s(node))
         told.append(application.since_checkpoint_s(node))
         told.append(application.till_checkpoint_s(node))
+        told.append(application.at_stake(node))
+        told.append(application.ends_in_s(node))
     return told
 
 
@@ -277,6 +280,21 @@ def test_worth_is_between_nothing_and_all(make: Make, story: Story) -> None:
         if application.is_done:
             assert {*worths} == {NO_WORTH}
             assert application.missing("h100") == 0
+
+
+@every_application
+@settings(max_examples=18)
+@given(story=STORIES)
+def test_what_is_at_stake_and_for_how_long_is_never_below_nothing(make: Make, story: Story) -> None:
+    """Nothing stands still with a node that is not its own, or when all is done."""
+    application = make()
+    for _ in live(application, story):
+        for node in application.nodes:
+            assert application.at_stake(node) >= 0.0
+            assert application.at_stake(node) == 0.0 or not application.is_done
+        assert application.at_stake("h100/z/r9/n9/h9/g9") == 0.0
+        ends_s = [application.ends_in_s(place) for place in (*application.nodes, *SCOPES)]
+        assert all(end_s is None or end_s >= 0.0 for end_s in ends_s)
 
 
 READINGS = {"done": float("nan"), "samples": float("nan"), "requests_per_s": float("nan")}

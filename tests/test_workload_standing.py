@@ -40,6 +40,14 @@ def test_a_node_is_missed_unless_there_are_more_than_wanted() -> None:
     assert standing(3, 3).worth_of_losing(NODES[0]) == ONE
 
 
+def test_what_stands_still_with_a_node_is_the_node() -> None:
+    """One, if it is missed; nothing, if it is not, or is another's. No end is in sight."""
+    assert [standing(2, 2).at_stake(node) for node in NODES] == [1.0, 1.0, 0.0]
+    assert [standing(2, 3).at_stake(node) for node in NODES] == [0.0, 0.0, 0.0]
+    assert standing(2, 2).ends_in_s(NODES[0]) is None
+    assert standing(2, 2).ends_in_s("h100") is None
+
+
 def test_what_came_last_is_redundant() -> None:
     """It does without those that came after it had enough."""
     assert [standing(2, 3).is_redundant(node) for node in NODES] == [False, False, True]

@@ -87,6 +87,46 @@ def test_a_loss_costs_the_work_since_the_checkpoint() -> None:
     assert job.samples_done == pytest.approx(300 * two + 10 * one)
 
 
+def test_what_is_at_stake_is_the_pace_of_the_crew() -> None:
+    """If one of two is gone, both have to be configured anew: each has the pace of both at stake,
+    more than what is lost with it for good. One that waits to be taken in has nothing."""
+    job = job_with(2)
+    job.advance(at(200))
+    assert job.at_stake(NODES[0]) == job.at_stake(NODES[1]) == job.pace
+    assert job.at_stake(NODES[0]) > job.worth_of_losing(NODES[0]).full > 0
+    job.gain(NODES[2], at(200))
+    assert job.at_stake(NODES[2]) == job.at_stake(FAR) == 0.0
+    assert job.at_stake(NODES[0]) < job.pace  # with the third, once it is in
+
+
+def test_when_nodes_are_needed_no_more() -> None:
+    """A node of the crew, until the work is done: configured in 120 s and working for 400 s, 320 s
+    are left after 200 s. Other nodes, until the deadline; without one, for ever."""
+    samples = round(400 * speed(NODES[0]))
+    for deadline_s, others_s in ((1_000, 800.0), (None, None)):
+        job = job_with(1, spec(samples, deadline_s=deadline_s))
+        job.advance(at(200))
+        assert job.ends_in_s(NODES[0]) == pytest.approx(320, abs=0.1)
+        assert job.done_us == pytest.approx(at(520), abs=at(0.1))
+        assert job.ends_in_s("h100") == job.ends_in_s(FAR) == others_s
+        job.advance(at(600))
+        assert job.is_done
+    assert TrainingJob(spec()).done_us is None
+
+
+def test_the_crew_is_needed_until_the_deadline_at_most_while_that_is_ahead() -> None:
+    """With work for ever it is needed for the 300 s that are left, and when the deadline is past,
+    until the work is done; one that reports its samples has no end in sight by itself."""
+    job = job_with(1, spec(deadline_s=500))
+    job.advance(at(200))
+    assert job.ends_in_s(NODES[0]) == job.ends_in_s("h100") == 300.0
+    job.advance(at(500))
+    assert job.ends_in_s(NODES[0]) == pytest.approx(120 + MANY / speed(NODES[0]) - 500)
+    assert job.ends_in_s("h100") is None
+    job.measure({"samples": 10.0}, at(510))
+    assert (job.done_us, job.ends_in_s(NODES[0])) == (None, None)
+
+
 def test_a_loss_right_after_a_checkpoint_costs_no_work() -> None:
     """Lost at the very checkpoint, nothing has to be done again."""
     job = job_with(2)

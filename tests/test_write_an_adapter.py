@@ -68,7 +68,7 @@ def played(rival_limit: int, until_us: int) -> tuple[World, Any]:
     rival = Footprint(Terms("rival", ("h100",), 10 * SECOND), nodes=2, limit=rival_limit)
     world = World(
         [
-            Tenant("studio", page["render_adapter"](["h100", "a100"], 0.06), farm),
+            Tenant("studio", page["render_adapter"](["h100", "a100"], 0.07), farm),
             Tenant("rival", rival, Standing(("h100",), 2), begins_us=HOUR // 2),
         ]
     )
@@ -80,14 +80,21 @@ def played(rival_limit: int, until_us: int) -> tuple[World, Any]:
 
 
 def test_the_page_tells_why() -> None:
-    """At first the farm keeps the H100 that it can spare up to $2.52 and the other up to $5.85;
-    then it pays the rival's $2.75 for the one that it needs."""
+    """At first the farm keeps the H100 that it can spare up to a quarter above its floor of $2.00,
+    and the other up to a quarter above its value, 60 frames of 7 cents: it is cold when the limit
+    is set, and has nothing to lose but 20 ms of its start. Then the farm pays the rival's $2.75 for
+    the one that it needs, and at last the A100 does alone what is left."""
     early, _ = played(2_750_000, HOUR // 4)
     limits = [early.market.limit(f"h100/r1/g{number}") for number in (0, 1)]
-    assert limits == [2_520_000, 5_850_000]
+    assert limits == [2_500_000, int(60 * 70_000 * (1 + 0.02 / 600) * 1.25)]
     later, _ = played(2_750_000, HOUR)
     assert later.market.owner("h100/r1/g1") == "studio"
     assert later.market.rate("h100/r1/g1") == 2_750_000
+    last, farm = played(2_750_000, 29 * HOUR // 10)
+    assert farm.nodes == ("a100/r1/g0",)
+    assert farm.needed <= 25
+    done, farm = played(2_750_000, 4 * HOUR)
+    assert (farm.is_done, done.market.holdings("studio")) == (True, ())
 
 
 def test_value_is_no_guarantee() -> None:
@@ -113,7 +120,7 @@ def test_the_same_adapter_trades_live(tmp_path: Path, monkeypatch: pytest.Monkey
         operator.add_resource("h100/r1/g0")
         monkeypatch.setenv("LAISSEZ_URL", service.url)
         monkeypatch.setenv("LAISSEZ_TOKEN", service.secrets["studio"])
-        adapter = page["render_adapter"](["h100"], 0.06)
+        adapter = page["render_adapter"](["h100"], 0.07)
         adapter = type(adapter)(
             Terms("render", ("h100",), period_us=SECOND // 2), adapter.micros_per_unit
         )
@@ -182,6 +189,15 @@ def test_nodes_that_are_gone_already_do_not_count() -> None:
     app = bakers("big/a", "big/b", wanted=10)
     assert app.worth_of_losing("big/b").now == pytest.approx(1.0 + 0.9)
     assert app.worth_of_losing("big/b", gone=["big/a"]).now == 10.0
+
+
+def test_what_stands_still_with_a_node_is_what_it_does() -> None:
+    """At stake is what is lost with it and no other, and no end is in sight."""
+    app = bakers("big/a", "big/b", wanted=10)
+    assert app.at_stake("big/b") == app.worth_of_losing("big/b").now == pytest.approx(1.9)
+    assert app.at_stake("big/z") == 0.0
+    assert app.ends_in_s("big/b") is None
+    assert app.ends_in_s("big") is None
 
 
 def test_the_youngest_of_what_adds_nothing_is_redundant() -> None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from laissez.cli.amounts import counted, show_duration, show_rate
 from laissez.cli.output import table
 from laissez.model.message import Message
+from laissez.model.paths import tree_of
 from laissez.simulation.figures.figure import Summary
 from laissez.simulation.life import Life
 from laissez.simulation.projects import Batch, Class, Project, Serving, Training
@@ -19,6 +20,9 @@ from laissez.simulation.regimes import Alone
 from laissez.simulation.scenario import Scenario
 from laissez.simulation.scenario_runs import MICROS_PER_DOLLAR, Comparison, Played, kind_of
 from laissez.simulation.setting import Setting
+
+LITTLE = 0.5
+"""Who gets less than this done alone asks for more than the cluster can do."""
 
 
 class CheckedTenant(msgspec.Struct, frozen=True):
@@ -131,6 +135,23 @@ def check_report(found: ScenarioChecked, setting: Setting) -> Iterator[Renderabl
         "alone, over those that there are)"
     )
     yield f"Contracts: {', '.join(found.contracts)}"
+    yield from _doubts(found, setting.projects)
+
+
+def _doubts(found: ScenarioChecked, projects: Sequence[Project]) -> Iterator[str]:
+    """What can be played, and is perhaps not what was meant."""
+    usable = {tree_of(scope) for project in projects for scope in project.scopes}
+    for tree, number in found.nodes.items():
+        if tree not in usable:
+            nodes = counted(number, "node")
+            yield f"Nobody can use {tree}; what it has ({nodes}) stays idle, and is capacity."
+    for project in projects:
+        share = _share_done(project.labour, found.tenants[project.name].performance_alone)
+        if share < LITTLE:
+            yield (
+                f"{project.name} gets {share:.0%} done even with the whole cluster: make it ask "
+                "for less, or the cluster larger."
+            )
 
 
 def _comers(found: ScenarioChecked, projects: Sequence[Project]) -> Table:
@@ -154,9 +175,12 @@ def _comers(found: ScenarioChecked, projects: Sequence[Project]) -> Table:
 
 
 def _done(labour: Serving | Training | Batch, done: float) -> str:
-    share = done / labour.requests if isinstance(labour, Serving) else done
     what = "of requests" if isinstance(labour, Serving) else "of the work"
-    return f"{share:.0%} {what}"
+    return f"{_share_done(labour, done):.0%} {what}"
+
+
+def _share_done(labour: Serving | Training | Batch, done: float) -> float:
+    return done / labour.requests if isinstance(labour, Serving) else done
 
 
 def _clock(at_us: int) -> str:

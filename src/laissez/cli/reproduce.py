@@ -30,7 +30,7 @@ try:
     from laissez.simulation.life import UnknownTenant, live
     from laissez.simulation.life_telling import tell
     from laissez.simulation.regimes import BASE_SHARES, READINGS, Reading
-    from laissez.simulation.requests import FOLDER, BadData
+    from laissez.simulation.requests import FOLDER, BadData, files_of
     from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
@@ -39,7 +39,6 @@ except ModuleNotFoundError as missing:
         f"figures are reckoned with numpy, which is not installed: {EXTRA}"
     ) from None
 
-TRACES = "azure_llm_2023_*.csv.gz"
 CACHE = click.Path(path_type=Path, file_okay=False)
 
 
@@ -124,6 +123,10 @@ def reproduce(
     if cache is not None and no_cache:
         raise click.UsageError("give either --cache or --no-cache, not both")
     if plot is not None:
+        if find_spec("matplotlib") is None:
+            raise click.ClickException(
+                f"pictures are drawn by matplotlib, which is not installed: {EXTRA}"
+            )
         check_picture(plot)
     if data is not None:
         _check_data(data)
@@ -171,9 +174,14 @@ def _show(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    files = [] if data is None else _files(data)
     with progress_bar(f"figure {figure.name}", as_json=as_json) as progress:
-        runs = Runs(data=data, files=files, cache=cache, processes=processes, progress=progress)
+        runs = Runs(
+            data=data,
+            files=files_of(data),
+            cache=cache,
+            processes=processes,
+            progress=progress,
+        )
         report = figure.compute(wanted, runs)
     # The numbers first: they took long, and a picture may fail.
     if as_json:
@@ -258,11 +266,6 @@ def _check_data(data: Path) -> None:
         requests_of(data)
     except BadData as error:
         raise click.BadParameter(str(error), param_hint="--data") from None
-
-
-def _files(data: Path) -> list[Path]:
-    """Whatever may be read of a folder of data."""
-    return [path for place in (data, data / FOLDER) for path in sorted(place.glob(TRACES))]
 
 
 # --- one tenant ---------------------------------------------------------------------------------

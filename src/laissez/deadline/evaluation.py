@@ -10,22 +10,17 @@ for all policies. A run is then late if it ends after the relaxed guarantee: the
 work that nobody knew of, plus twice what a changeover can take longer than it should.
 
 Processes are handed tasks: a case with some of its starts. They send back integers, one row per
-run, and only here do these become means. Ctrl-C reaches all processes of a terminal; only the first
-heeds it, and ends the others.
+run, and only here do these become means.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from fnmatch import fnmatch
-from functools import lru_cache
+from functools import lru_cache, partial
 from glob import escape
-from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import msgspec
@@ -33,6 +28,7 @@ import numpy as np
 
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import Job, Kind, Offer
+from laissez.deadline.processes import Progress, run_all
 from laissez.deadline.registry import POLICIES, Brief
 from laissez.deadline.study import BASELINE, BadStudy, Result, Setting, Study
 from laissez.deadline.tallying import Case, Records, result_of
@@ -41,8 +37,6 @@ from laissez.deadline.world import Future, Outcome, Truth, Zone, run
 
 SPOT_MICROS_PER_HOUR = 1_000_000
 STARTS_PER_TASK = 25
-
-Progress = Callable[[int, int], None]
 
 
 class NeedsTraces(BadStudy):
@@ -167,15 +161,16 @@ def evaluate(
             "deadline; check 'traces', 'days' and 'deadline' or 'fraction'"
         )
     tasks = [task for case in cases for task in _tasks(case)]
-    done: list[Records] = []
+    found: dict[int, Records] = {}
     total = sum(len(task.starts) * len(task.policies) for task in tasks)
     runs = 0
-    with closing(_run_all(tasks, traces, processes)) as all_records:
-        for task, records in zip(tasks, all_records, strict=True):
-            done.append(records)
-            runs += len(task.starts) * len(task.policies)
+    with closing(run_all(partial(_worker, tuple(traces)), tasks, processes)) as all_records:
+        for at, records in all_records:
+            found[at] = records
+            runs += len(tasks[at].starts) * len(tasks[at].policies)
             if progress is not None:
                 progress(runs, total)
+    done = [found[at] for at in range(len(tasks))]
     return result_of(study, traces, cases, _by_case(tasks, done, cases), notes)
 
 
@@ -282,46 +277,6 @@ def _by_case(
 # --- running it ---------------------------------------------------------------------------------
 
 
-def _run_all(
-    tasks: Sequence[Task], traces: Sequence[Trace], processes: int | None
-) -> Generator[Records, None, None]:
-    """The records of each task, in the order of the tasks."""
-    wanted = min(processes or os.cpu_count() or 1, len(tasks))
-    if wanted == 1:
-        laboratory = _Laboratory(traces)
-        yield from map(laboratory.run, tasks)
-        return
-    strangers = set(active_children())
-    # A fresh interpreter: a fork would copy whatever threads the caller has, in mid-air.
-    with ProcessPoolExecutor(
-        wanted, mp_context=get_context("spawn"), initializer=_open, initargs=(tuple(traces),)
-    ) as pool:
-        try:
-            with _no_interruption():
-                futures = [pool.submit(_run_here, task) for task in tasks]
-            for future in futures:
-                yield future.result()
-        except BaseException:
-            # Nobody waits for the rest. Cancelling it would take as long as what is under way,
-            # and a pool that breaks with cancelled tasks complains aloud.
-            for process in set(active_children()) - strangers:
-                process.terminate()
-            raise
-
-
-@contextmanager
-def _no_interruption() -> Iterator[None]:
-    """Ctrl-C waits until the end of it; processes that are started within never hear of it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 class _Laboratory:
     """The traces, and the zones that were made of them so far."""
 
@@ -344,19 +299,8 @@ class _Laboratory:
         return np.array(rows, dtype=np.int64)
 
 
-_laboratory: _Laboratory | None = None
-"""Of a process that was started for tasks."""
-
-
-def _open(traces: Sequence[Trace]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    global _laboratory  # noqa: PLW0603 - an initialiser has no other way to leave something
-    _laboratory = _Laboratory(traces)
-
-
-def _run_here(task: Task) -> Records:
-    assert _laboratory is not None
-    return _laboratory.run(task)
+def _worker(traces: Sequence[Trace]) -> Callable[[Task], Records]:
+    return _Laboratory(traces).run
 
 
 def _rows(job: Job, name: str, zones: Sequence[Zone], task: Task) -> list[tuple[int, ...]]:

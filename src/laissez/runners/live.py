@@ -34,7 +34,6 @@ from laissez.client import (
     Refusal,
     Unauthenticated,
 )
-from laissez.client.errors import refusal
 from laissez.client.money import show_rate
 from laissez.model import (
     CancelOrder,
@@ -43,10 +42,7 @@ from laissez.model import (
     Lost,
     PlaceOrder,
     Quoted,
-    Refused,
-    Rejected,
     Release,
-    ServiceCode,
 )
 from laissez.model.paths import covers, tree_of
 from laissez.runners.entries import Entry, Log, What, entry_of
@@ -54,15 +50,13 @@ from laissez.runners.explaining import Explaining
 from laissez.runners.gauges import Gauges
 from laissez.runners.listening import Listening, News
 from laissez.runners.memory import BadMemory, Kept, Memory
+from laissez.runners.sending import FAREWELL_S, send
 from laissez.runners.waiting import Outage, is_passing, pause, step_until_stopped
 from laissez.telemetry import Telemetry
 from laissez.workloads.application import US_PER_S, Application, BadApplication
 
 REACTION_S = 0.02
 REACTIONS_APART_S = 0.5
-FAREWELL_S = 5.0
-
-_FATAL = (ServiceCode.UNAUTHENTICATED, ServiceCode.FORBIDDEN)
 
 
 async def run_adapter(
@@ -329,13 +323,9 @@ class LiveRun:
         if self._dry_run:
             return
         self._explaining.intends(action)
-        outcome = (await self.client.send_all([action.do]))[0]
-        if isinstance(outcome, Refused):
-            if outcome.code in _FATAL:
-                raise refusal(outcome)
-            self._say_refused(action, outcome.code, outcome.message)
-        elif outcome.events and isinstance(rejected := outcome.events[-1], Rejected):
-            self._say_refused(action, rejected.code, rejected.message)
+        refused = await send(self.client, action.do)
+        if refused is not None:
+            self._say_refused(action, refused.code, refused.message)
         elif is_again and isinstance(action.do, PlaceOrder):
             self._refused_scopes.discard(action.do.scope)
             self._say_action(action)

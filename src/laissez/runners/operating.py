@@ -17,21 +17,17 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from laissez.client import AsyncClient, LaissezError
-from laissez.client.errors import refusal
 from laissez.inframaps import Action, Composition, OperatorView
-from laissez.model import ChangeFloor, Refused, Rejected, ServiceCode
+from laissez.model import ChangeFloor
 from laissez.model.paths import covers
 from laissez.runners.entries import Entry, Log, What, entry_of
 from laissez.runners.gauges import Gauges
+from laissez.runners.sending import FAREWELL_S, send
 from laissez.runners.waiting import Outage, pause, step_until_stopped
 from laissez.telemetry import Level, Telemetry
 from laissez.workloads.application import US_PER_S
 
-FAREWELL_S = 5.0
-
 Inventory = Mapping[str, Mapping[str, str]]
-
-_FATAL = (ServiceCode.UNAUTHENTICATED, ServiceCode.FORBIDDEN)
 
 
 async def run_inframap(
@@ -153,13 +149,9 @@ class OperatingRun:
             self._log(entry)
         if self._dry_run:
             return
-        outcome = (await self._client.send_all([action.do]))[0]
-        if isinstance(outcome, Refused):
-            if outcome.code in _FATAL:
-                raise refusal(outcome)
-            self._say_refused(action, outcome.code, outcome.message)
-        elif outcome.events and isinstance(rejected := outcome.events[-1], Rejected):
-            self._say_refused(action, rejected.code, rejected.message)
+        refused = await send(self._client, action.do)
+        if refused is not None:
+            self._say_refused(action, refused.code, refused.message)
 
     def _is_news(self, action: Action) -> bool:
         """Whether this is anything but a floor that was asked for before."""

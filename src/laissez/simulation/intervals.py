@@ -73,11 +73,6 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return Interval(mean, mean - margin, mean + margin)
 
 
-def paired_difference(one: Mapping[int, float], other: Mapping[int, float]) -> Interval:
-    """By seed: how much more one has than the other."""
-    return mean_interval([mine - its for mine, its in _pairs(one, other)])
-
-
 def lowering(one: Mapping[int, float], other: Mapping[int, float]) -> Interval | None:
     """By seed: by which share of the other's the one's degradation is lower; None if the other has
     none at all, so that there is nothing to lower.

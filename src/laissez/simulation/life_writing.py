@@ -272,24 +272,17 @@ class Writing:
         why = self._log.released.get((resource, at_us))
         rate, limit = self._rates.pop(resource, None), self._limits.pop(resource, None)
         self._told_rates.pop(resource, None)
-        had_us, units = at_us - stint.from_us, moved.worth
-        money = self._micros_per_hour(units.now)
+        what_goes = (
+            at_us - stint.from_us,
+            stint.charge,
+            moved.worth.now,
+            moved.worth.full,
+            self._micros_per_hour(moved.worth.now),
+            moved.redone_s,
+            moved.wasted,
+        )
         if why is not None:
-            self._written.append(
-                GivesBack(
-                    at_us,
-                    resource,
-                    why,
-                    rate,
-                    had_us,
-                    stint.charge,
-                    units.now,
-                    units.full,
-                    money,
-                    moved.redone_s,
-                    moved.wasted,
-                )
-            )
+            self._written.append(GivesBack(at_us, resource, why, rate, *what_goes))
             return
         winner = self._log.wins.get((resource, at_us))
         to = winner.who if winner else lost.to if isinstance(lost, Taken) else None
@@ -303,13 +296,7 @@ class Writing:
                 limit,
                 rate,
                 self._whys.get(resource, ""),
-                had_us,
-                stint.charge,
-                units.now,
-                units.full,
-                money,
-                moved.redone_s,
-                moved.wasted,
+                *what_goes,
                 moved.cold_start_s,
             )
         )

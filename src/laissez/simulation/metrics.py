@@ -137,8 +137,12 @@ def measure(setting: Setting, alone: Mapping[str, Reference], history: History) 
 
 
 def retention(alone: Mapping[str, Reference], history: History) -> dict[str, float]:
-    """By project, what it got done over what it gets done alone, at most 1; who gets nothing done
-    alone has nothing to lose."""
+    """By project, what it got done over what it gets done alone, at most 1.
+
+    Who gets nothing done alone has nothing to lose, and retains 1 under every contract, whatever it
+    does there: so no contract looks better than another for it. All of them look a little better
+    than they are; whoever draws projects should draw none like that.
+    """
     return {
         name: min(1.0, history.performance[name] / own.performance) if own.performance else 1.0
         for name, own in alone.items()

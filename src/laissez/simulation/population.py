@@ -19,10 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from random import Random
 
 from laissez.simulation.projects import US_PER_HOUR, Batch, Project, Serving, Training
-from laissez.simulation.requests import SERVICES, STEP_S, WINDOW_S, Requests, Service, Step
+from laissez.simulation.requests import (
+    SERVICES,
+    STEP_S,
+    WINDOW_S,
+    Requests,
+    Step,
+    chained,
+)
 from laissez.simulation.streams import stream
 from laissez.workloads.application import US_PER_S
 from laissez.workloads.inference import (
@@ -86,27 +92,14 @@ def _inference(name: str, seed: int, number: int, requests: Requests) -> Project
     life_us = windows * WINDOW_S * US_PER_S
     arrives_us = chance.randrange(HORIZON_US - life_us + 1)
     objective = preset(chosen)
-    first = _chained(requests, service, windows, chance)
+    first = chained(requests, service, windows, chance)
     one = node_rates(profile(model, "h100_sxm", 1), _mean(first), objective).requests_per_s
     wanted_per_s = nodes * one * UTILISATION
     copies = max(1, round(wanted_per_s / _mean(first).requests_per_s))
-    steps = _together(
-        [first, *(_chained(requests, service, windows, chance) for _ in range(1, copies))]
-    )
+    others = (chained(requests, service, windows, chance) for _ in range(1, copies))
+    steps = _together([first, *others])
     mean = _mean(steps)
-    scale = wanted_per_s / mean.requests_per_s
-    trace = Trace(
-        tuple(
-            (
-                arrives_us + at * STEP_S * US_PER_S,
-                scale * step.requests_per_s,
-                step.prompt_tokens,
-                step.output_tokens,
-            )
-            for at, step in enumerate(steps)
-        ),
-        arrives_us + life_us,
-    )
+    trace = _trace(steps, wanted_per_s / mean.requests_per_s, arrives_us, life_us)
     spec = InferenceSpec(
         model=model,
         kinds=HARDWARE,
@@ -117,21 +110,28 @@ def _inference(name: str, seed: int, number: int, requests: Requests) -> Project
     return Project(name, arrives_us, arrives_us + life_us, Serving(spec, trace))
 
 
-def _chained(requests: Requests, service: Service, windows: int, chance: Random) -> list[Step]:
-    return [step for _ in range(windows) for step in requests.window(service, chance)]
+def _trace(steps: Sequence[Step], scale: float, arrives_us: int, life_us: int) -> Trace:
+    """The steps one after the other, with so many times their requests."""
+    return Trace(
+        tuple(
+            (arrives_us + at * STEP_S * US_PER_S, scale * step.requests_per_s, *step[1:])
+            for at, step in enumerate(steps)
+        ),
+        arrives_us + life_us,
+    )
 
 
-def _together(traces: Sequence[Sequence[Step]]) -> list[Step]:
+def _together(streams: Sequence[Sequence[Step]]) -> list[Step]:
     """Several streams of requests, one over the other."""
-    return [Step(*_sum(steps)) for steps in zip(*traces, strict=True)]
+    return [_summed(steps) for steps in zip(*streams, strict=True)]
 
 
-def _sum(steps: Sequence[Step]) -> tuple[float, float, float]:
+def _summed(steps: Sequence[Step]) -> Step:
     """The rate of all, and the mean lengths."""
     rate = sum(step.requests_per_s for step in steps)
     if not rate:
-        return 0.0, steps[0].prompt_tokens, steps[0].output_tokens
-    return (
+        return Step(0.0, steps[0].prompt_tokens, steps[0].output_tokens)
+    return Step(
         rate,
         sum(step.requests_per_s * step.prompt_tokens for step in steps) / rate,
         sum(step.requests_per_s * step.output_tokens for step in steps) / rate,
@@ -139,7 +139,7 @@ def _sum(steps: Sequence[Step]) -> tuple[float, float, float]:
 
 
 def _mean(steps: Sequence[Step]) -> Load:
-    rate, prompts, outputs = _sum(steps)
+    rate, prompts, outputs = _summed(steps)
     return Load(rate / len(steps), prompts, outputs)
 
 

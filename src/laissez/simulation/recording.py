@@ -38,9 +38,6 @@ class Recorder:
             project.name: project.labour for project in setting.projects
         }
 
-    def receives(self, tenant: Tenant, resource: str, at_us: int) -> None:
-        pass
-
     def loses(self, tenant: Tenant, resource: str, at_us: int) -> Callable[[], None]:
         labour, app = self._labours[tenant.name], tenant.app
         before = labour.performance(app)

@@ -23,7 +23,6 @@ from typing import Literal
 import msgspec
 
 from laissez.model.paths import tree_of
-from laissez.simulation import metrics
 from laissez.simulation.population import HORIZON_US, project
 from laissez.simulation.projects import US_PER_HOUR, Project
 from laissez.simulation.queueing import Queueing
@@ -141,8 +140,3 @@ def setting_of(
     return Setting(
         resources, prices(base_share), crowd.projects, budgets(crowd, reading), HORIZON_US
     )
-
-
-def retention(crowd: Crowd, history: History) -> dict[str, float]:
-    """By project, what it got done over what it gets done alone, at most 1."""
-    return metrics.retention(crowd.alone, history)

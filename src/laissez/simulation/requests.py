@@ -48,8 +48,8 @@ class Azure:
     in."""
 
     def __init__(self, folder: Path) -> None:
-        paths = {service: _find(folder, service) for service in SERVICES}
-        self._requests = {service: _read(path) for service, path in paths.items()}
+        paths = zip(SERVICES, files_of(folder), strict=True)
+        self._requests = {service: _read(path) for service, path in paths}
 
     def window(self, service: Service, chance: Random) -> tuple[Step, ...]:
         requests = self._requests[service]
@@ -78,6 +78,16 @@ def steps_of(sums: Sequence[Sequence[float]]) -> tuple[Step, ...]:
         else Step(0.0, max(1.0, usual[0]), max(1.0, usual[1]))
         for n, prompt, output in sums
     )
+
+
+def chained(requests: Requests, service: Service, windows: int, chance: Random) -> list[Step]:
+    """A stream of requests: so many windows, one after the other."""
+    return [step for _ in range(windows) for step in requests.window(service, chance)]
+
+
+def files_of(data: Path | None) -> tuple[Path, ...]:
+    """What is read of a folder of data."""
+    return () if data is None else tuple(_find(data, service) for service in SERVICES)
 
 
 def _find(folder: Path, service: Service) -> Path:

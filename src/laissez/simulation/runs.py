@@ -13,31 +13,33 @@ damaged, or is another's, is as good as none.
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import closing, contextmanager, suppress
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from functools import lru_cache, partial
 from hashlib import blake2b
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TypeVar
 
 import msgspec
 
+from laissez.deadline.processes import Progress, run_all
+
 HOUSE = Path(__file__).parent.parent
 DECIDING_ROOMS = ("simulation", "adapters", "workloads", "market", "model", "exchange", "deadline")
 """The rooms whose code decides the result of a run."""
-PICTURES = ("deadline/figures/", "deadline/studies/", "simulation/figures/drawing.py")
+PICTURES = (
+    "deadline/figures/",
+    "deadline/studies/",
+    "simulation/figures/contention_tables.py",
+    "simulation/figures/drawing.py",
+)
 """What lies in them but decides nothing."""
 DIGEST_BYTES = 16
 
 Task = TypeVar("Task", bound=msgspec.Struct)
 Result = TypeVar("Result")
-Progress = Callable[[int, int], None]
-"""Told how much is done, and of how much."""
 
 
 class BadCache(ValueError):
@@ -143,8 +145,8 @@ class Runs:
                     found[key] = msgspec.json.decode(kept, type=result)
         missing = [key for key in by_key if key not in found]
         self._tell(len(found), len(by_key))
-        calls = [(run, by_key[key], self.data, code_digest()) for key in missing]
-        with closing(_run_all(calls, self._processes)) as done:
+        worker = partial(_worker, run, self.data, code_digest())
+        with closing(run_all(worker, [by_key[key] for key in missing], self._processes)) as done:
             for at, encoded in done:
                 key = missing[at]
                 if self._cache is not None:
@@ -199,60 +201,17 @@ def _write_whole(path: Path, content: bytes) -> None:
             part.unlink(missing_ok=True)
 
 
-# --- processes ----------------------------------------------------------------------------------
-
-Call = tuple[Callable[[Task, Path | None], Result], Task, Path | None, str]
-"""A function, what it is told, and the digest of the code that it is part of."""
+# --- in a process -------------------------------------------------------------------------------
 
 
-def _run_all(
-    calls: Sequence[Call[Task, Result]], processes: int | None
-) -> Generator[tuple[int, bytes], None, None]:
-    """The place and the result of each call, as JSON, in whatever order they are done."""
-    wanted = min(processes or os.cpu_count() or 1, len(calls))
-    if wanted <= 1:
-        yield from enumerate(map(_run, calls))
-        return
-    strangers = set(active_children())
-    # A fresh interpreter: a fork would copy whatever threads the caller has, in mid-air.
-    with ProcessPoolExecutor(
-        wanted, mp_context=get_context("spawn"), initializer=_ignore_interruption
-    ) as pool:
-        try:
-            with _no_interruption():
-                futures: dict[Future[bytes], int] = {
-                    pool.submit(_run, call): at for at, call in enumerate(calls)
-                }
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            # Nobody waits for the rest. Cancelling it would take as long as what is under way,
-            # and a pool that breaks with cancelled tasks complains aloud.
-            for process in set(active_children()) - strangers:
-                process.terminate()
-            raise
+def _worker(
+    run: Callable[[Task, Path | None], Result], data: Path | None, code: str
+) -> Callable[[Task], bytes]:
+    """Runs tasks as long as the code is still that of this digest; results are JSON."""
 
+    def work(task: Task) -> bytes:
+        if code != code_digest():
+            raise CodeChanged("the source of laissez was changed while it ran; run it again")
+        return msgspec.json.encode(run(task, data))
 
-def _run(call: Call[Task, Result]) -> bytes:
-    run, task, data, code = call
-    if code != code_digest():
-        raise CodeChanged("the source of laissez was changed while it ran; run it again")
-    return msgspec.json.encode(run(task, data))
-
-
-def _ignore_interruption() -> None:
-    """Ctrl-C reaches all processes of a terminal; only the first heeds it, and ends the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextmanager
-def _no_interruption() -> Iterator[None]:
-    """Ctrl-C waits until the end of it; processes that are started within never hear of it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return work

@@ -207,7 +207,6 @@ class Scenario:
             budgets or {},
             spec.duration,
             spec.period,
-            next(iter(cluster.levels.values())),
         )
 
     # What the file says, checked --------------------------------------------------------------

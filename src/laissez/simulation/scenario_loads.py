@@ -23,7 +23,14 @@ import msgspec
 from msgspec import Meta
 
 from laissez.documents import BadField
-from laissez.simulation.requests import STEP_S, WINDOW_S, Requests, Service, Step
+from laissez.simulation.requests import (
+    STEP_S,
+    WINDOW_S,
+    Requests,
+    Service,
+    Step,
+    chained,
+)
 from laissez.workloads.application import US_PER_S
 from laissez.workloads.inference import Load, Trace
 
@@ -95,8 +102,8 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         if self.service is None:
             return [(0, Step(1.0, self.prompt_tokens, self.output_tokens))]
         windows = math.ceil(life_us / (WINDOW_S * US_PER_S))
-        chained = [step for _ in range(windows) for step in requests.window(self.service, chance)]
-        timed = ((at * STEP_S * US_PER_S, step) for at, step in enumerate(chained))
+        stream = chained(requests, self.service, windows, chance)
+        timed = ((at * STEP_S * US_PER_S, step) for at, step in enumerate(stream))
         return [each for each in timed if each[0] < life_us]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from laissez.simulation import requests as traces
 from laissez.simulation.clairvoyant import bound
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.figure import Outcome, Summary, summary_of
@@ -22,7 +23,7 @@ from laissez.simulation.metrics import ENDINGS, measure
 from laissez.simulation.projects import US_PER_HOUR, Class, Project
 from laissez.simulation.recording import MINUTE_US
 from laissez.simulation.regimes import Alone
-from laissez.simulation.requests import FOLDER, Requests
+from laissez.simulation.requests import Requests
 from laissez.simulation.runs import Runs
 from laissez.simulation.scenario import Scenario, read_scenario
 from laissez.simulation.setting import History, Setting
@@ -159,9 +160,7 @@ def compare(
 
 def files_of(source: Source, data: Path | None) -> tuple[Path, ...]:
     """All that the runs read beside the text."""
-    folders = () if data is None else (data, data / FOLDER)
-    traces = (path for folder in folders for path in sorted(folder.glob("*.csv.gz")))
-    return (*source.scenario().files, *traces)
+    return (*source.scenario().files, *traces.files_of(data))
 
 
 def _tenant(

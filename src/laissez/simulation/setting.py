@@ -33,7 +33,6 @@ class Setting(msgspec.Struct, frozen=True):
     """In micro-dollars, by project."""
     horizon_us: int
     period_us: int = 10_000_000
-    levels: tuple[str, ...] = ("zone", "rack", "nvlink", "host")
 
     def alone(self, project: Project) -> Setting:
         """The whole cluster for one of them, whatever it costs."""

@@ -69,10 +69,7 @@ class Tenant(msgspec.Struct, eq=False):
 
 
 class Witness(Protocol):
-    """Whoever watches what tenants receive and lose."""
-
-    def receives(self, tenant: Tenant, resource: str, at_us: int) -> None:
-        """Just before it is told."""
+    """Whoever watches what tenants lose."""
 
     def loses(self, tenant: Tenant, resource: str, at_us: int) -> Callable[[], None]:
         """Just before it is told; what is returned is called just after."""
@@ -108,8 +105,10 @@ class Stage:
         self.kernel.at(begins_us, lambda at_us: self._periodic(tenant, at_us))
 
     def leave(self, name: str) -> Tenant:
-        """It steps no more."""
-        return self.tenants.pop(name)
+        """It steps no more, and what is on its way never arrives."""
+        tenant = self.tenants.pop(name)
+        tenant.arriving.clear()
+        return tenant
 
     def run(self, until_us: int) -> None:
         """Let everything happen up to an instant, and that instant with it."""
@@ -170,7 +169,5 @@ class Stage:
 
     def _arrive(self, tenant: Tenant, resource: str, at_us: int) -> None:
         tenant.app.advance(at_us)
-        if self._witness:
-            self._witness.receives(tenant, resource, at_us)
         tenant.app.gain(resource, at_us)
         self._wake(tenant, at_us)

@@ -6,7 +6,9 @@ only who leaves makes room. The bidding, and who gets what is free, is the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 from laissez.model import ChangeFloor, ChangeGuard, Event, OfferResource, Settled, Transferred
@@ -28,26 +30,13 @@ class Trading:
     def play(self, setting: Setting, seed: int, *, keeps_log: bool = False) -> History:
         recorder = Recorder(setting)
         stints: list[Stint] = []
-        reasons: dict[str, str] = {}
-
-        def listen(events: tuple[Event, ...]) -> None:
-            if len(events) > 1:
-                for event in events:
-                    if isinstance(event, Transferred):
-                        reasons[event.resource] = event.reason
-                for event in events:
-                    if isinstance(event, Settled):
-                        stints.append(_stint(event, reasons.get(event.resource)))
-
         world = World(
-            handover_us=Handovers(seed), keeps_log=keeps_log, listener=listen, witness=recorder
+            handover_us=Handovers(seed),
+            keeps_log=keeps_log,
+            listener=lambda events: stints.extend(ended(events)),
+            witness=recorder,
         )
-        for tree, floor in setting.prices.base.items():
-            world.operate(ChangeFloor(tree, floor), 0)
-            if self.name == "no_displacement":
-                world.operate(ChangeGuard(tree, hold=FOR_EVER_US), 0)
-        for resource in setting.resources:
-            world.operate(OfferResource(resource), 0)
+        self._open(world, setting)
         for project in setting.projects:
             tenant = tenant_for(project, setting)
             world.join(tenant)
@@ -65,6 +54,24 @@ class Trading:
             {tree: tuple(rates) for tree, rates in recorder.rates.items()},
             tuple(world.log),
         )
+
+    def _open(self, world: World, setting: Setting) -> None:
+        for tree, floor in setting.prices.base.items():
+            world.operate(ChangeFloor(tree, floor), 0)
+            if self.name == "no_displacement":
+                world.operate(ChangeGuard(tree, hold=FOR_EVER_US), 0)
+        for resource in setting.resources:
+            world.operate(OfferResource(resource), 0)
+
+
+def ended(events: tuple[Event, ...]) -> Iterator[Stint]:
+    """The stints that end with these events: the market settles what changes hands directly before
+    it says so, also if one resource does that several times at once."""
+    for settled, moved in pairwise(events):
+        if isinstance(settled, Settled):
+            assert isinstance(moved, Transferred)
+            assert moved.resource == settled.resource
+            yield _stint(settled, moved.reason)
 
 
 def _end(world: World, recorder: Recorder, tenant: Tenant, at_us: int) -> None:

@@ -1,6 +1,6 @@
 """The figures that `laissez reproduce` makes, by name; a file each."""
 
-from laissez.simulation.figures.contention import FIGURE as CONTENTION
+from laissez.simulation.figures.contention_tables import FIGURE as CONTENTION
 from laissez.simulation.figures.figure import Figure
 from laissez.simulation.figures.topology import FIGURE as TOPOLOGY
 

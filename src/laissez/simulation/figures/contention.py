@@ -16,7 +16,7 @@ for all, the market's retention is at most 2% lower.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -27,25 +27,21 @@ import msgspec
 from laissez.simulation.clairvoyant import bound
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.figure import (
-    Figure,
     Outcome,
     Scene,
     Summary,
-    Table,
     Wanted,
     percent,
-    spread,
     summary_of,
 )
 from laissez.simulation.fitted import requests_of
-from laissez.simulation.intervals import Interval, lowering
+from laissez.simulation.intervals import lowering
 from laissez.simulation.metrics import measure
 from laissez.simulation.population import project
 from laissez.simulation.projects import Project
 from laissez.simulation.regimes import (
     BASE_SHARES,
     READINGS,
-    REGIMES,
     RESOURCES,
     Alone,
     Reading,
@@ -56,7 +52,6 @@ from laissez.simulation.regimes import (
 from laissez.simulation.requests import Requests
 from laissez.simulation.runs import Runs
 
-TITLE = "Retention under contention"
 CLAIRVOYANT = "clairvoyant"
 LABELS = {
     "market": "market",
@@ -68,7 +63,6 @@ LABELS = {
 }
 """All contracts, and the bound, in the order in which they are shown."""
 WITH_FLOORS = ("market", "no_displacement")
-READ_AS = {"equal": "equal budgets", "demand": "budgets by demand"}
 
 
 class Target(NamedTuple):
@@ -294,112 +288,6 @@ def _goal(
     )
 
 
-# --- for people ---------------------------------------------------------------------------------
-
-
-def tell(report: Report) -> Iterator[Table | str]:
-    for reading, by_share in report.readings.items():
-        for share, by_regime in by_share.items():
-            yield _retentions(f"{READ_AS[reading]}, floor at {share} of list prices", by_regime)
-    yield _details(report)
-    if report.goals:
-        yield _goal_table(report.goals)
-    requests = "of the Azure traces" if report.data == "azure" else "made up by the fitted model"
-    seeds = report.seeds
-    yield (
-        f"Means over {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'} from {seeds[0]} on, "
-        f"with 95% intervals; requests {requests}."
-    )
-
-
-def _retentions(title: str, by_regime: ByRegime) -> Table:
-    contracts = _contracts(by_regime)
-    rows = (
-        (regime, *(_mean(by_regime[regime][contract]) for contract in contracts))
-        for regime in by_regime
-    )
-    return Table(
-        f"Mean retention in %: {title}",
-        ("demand /\ncapacity", *(LABELS[each].replace(" ", "\n") for each in contracts)),
-        tuple(rows),
-    )
-
-
-def _contracts(by_regime: ByRegime) -> list[str]:
-    return [name for name in LABELS if any(name in each for each in by_regime.values())]
-
-
-def _mean(summary: Summary) -> str:
-    low = summary.ci95[0]
-    margin = "" if low is None else f" ±{100 * (summary.mean_retention - low):.1f}"
-    return f"{100 * summary.mean_retention:.1f}{margin}"
-
-
-def _details(report: Report) -> Table:
-    money = ("$ a\nrun", "projects\nper $1,000")
-    nodes = ("nodes\nheld", "displaced", "given\nup", "projects'\nwork lost")
-    columns = ("", "quartiles of\nretention", *money, *nodes, "Jain's\nindex", "starved")
-    rows = [
-        (f"{regime} {LABELS[contract]}", *_detail(by_contract[contract]))
-        for regime, by_contract in report.regimes.items()
-        for contract in _contracts({regime: by_contract})
-    ]
-    title = f"In detail: {READ_AS[report.reading]}, floor at {report.base_share} of list prices"
-    return Table(title, columns, tuple(rows))
-
-
-def _detail(its: Summary) -> Iterator[str]:
-    yield " ".join(f"{100 * share:.0f}" for share in (its.p25, its.median, its.p75))
-    if its.moves is None:  # a bound
-        yield from [""] * 8
-        return
-    per_dollar = its.retention_per_dollar
-    yield f"{its.cost_dollars:.0f}"
-    yield "" if per_dollar is None else f"{1_000 * per_dollar:.1f}"
-    yield percent(its.utilisation or 0)
-    yield f"{its.moves['displaced']:.1f}"
-    yield f"{its.moves['given_up']:.1f}"
-    yield f"{its.wasted_projects:.2f}"
-    yield f"{its.fairness:.2f}"
-    yield percent(its.starved_share or 0)
-
-
-def _goal_table(goals: Sequence[Goal]) -> Table:
-    """A row for each goal; a column for each reading and floor."""
-    cases = list(dict.fromkeys((goal.reading, goal.base_share) for goal in goals))
-    rows: dict[str, dict[tuple[str, float], str]] = {}
-    for goal in goals:
-        row = rows.setdefault(f"{goal.regime}: {goal.goal}", {})
-        row[goal.reading, goal.base_share] = _measured(goal)
-    return Table(
-        "Goals: how much lower, in % with the interval, and whether that is enough",
-        ("", *(f"{reading},\nfloor {share}" for reading, share in cases)),
-        tuple((name, *(row[case] for case in cases)) for name, row in rows.items()),
-    )
-
-
-def _measured(goal: Goal) -> str:
-    verdict = "met" if goal.is_met else "NOT MET"
-    if goal.measured is None:
-        return f"nothing to lower, {verdict}"
-    interval = Interval(goal.measured, *goal.ci95)
-    return f"{100 * goal.measured:z.1f}{spread(interval)}, {verdict}"
-
-
-def draw(report: Report, path: Path) -> None:
-    """Only who wants a picture waits for matplotlib."""
-    from laissez.simulation.figures.drawing import draw_retention  # noqa: PLC0415
-
-    share = str(report.base_share)
-    draw_retention(
-        path,
-        title=TITLE,
-        rows={READ_AS[reading]: by[share] for reading, by in report.readings.items()},
-        labels=LABELS,
-        footnote=f"{len(report.seeds)} seeds, 95% intervals; floor at {share} of list prices",
-    )
-
-
 # --- one run, closely ---------------------------------------------------------------------------
 
 
@@ -409,16 +297,3 @@ def scene(
     cluster = cluster_of(is_quick)
     found = crowd(seed, regime, _requests(data), cluster)
     return Scene(setting_of(found, reading, base_share, cluster), dict(found.alone))
-
-
-FIGURE = Figure(
-    name="6",
-    title=TITLE,
-    regimes=REGIMES,
-    quick_regimes=(0.4, 1.0),
-    contracts=tuple(LABELS),
-    compute=compute,
-    tell=tell,
-    draw=draw,
-    scene=scene,
-)

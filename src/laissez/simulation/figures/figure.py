@@ -2,7 +2,7 @@
 
 A figure says which tasks it needs and what a task does, makes a report of the results, and shows
 it. `Runs` does the rest: processes, cache, progress. A file per figure holds all of it, and reads
-like its description.
+like its description; long tables have a file of their own.
 
 Seeds from 100 on are those that are reported. Policies are developed on those below 20, so what is
 reported was seen by nobody who could have fitted anything to it.

@@ -233,7 +233,8 @@ def draw(report: Report, path: Path) -> None:
             for way, interval in its.throughput.items()
         },
         axis="Hours of work done per hour",
-        footnote=f"{len(report.seeds)} seeds, 95% intervals; demand over capacity {report.oversubscribed}",
+        footnote=f"{len(report.seeds)} seeds, 95% intervals; "
+        f"demand over capacity {report.oversubscribed}",
     )
 
 

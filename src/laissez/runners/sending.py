@@ -1,0 +1,24 @@
+"""What runners send, and what becomes of it: done, or refused with a reason for their logs."""
+
+from __future__ import annotations
+
+from laissez.client import AsyncClient
+from laissez.client.errors import refusal
+from laissez.model import Instruction, Refused, Rejected, ServiceCode
+
+FAREWELL_S = 5.0
+"""How long whatever a runner still sends when it ends may take."""
+
+_FATAL = (ServiceCode.UNAUTHENTICATED, ServiceCode.FORBIDDEN)
+
+
+async def send(client: AsyncClient, do: Instruction) -> Refused | Rejected | None:
+    """Who refuses it, the service or the market; None if it is done. A token that is refused is
+    raised: nothing else that is sent would be done either."""
+    outcome = (await client.send_all([do]))[0]
+    if isinstance(outcome, Refused):
+        if outcome.code in _FATAL:
+            raise refusal(outcome)
+        return outcome
+    last = outcome.events[-1] if outcome.events else None
+    return last if isinstance(last, Rejected) else None
