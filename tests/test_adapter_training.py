@@ -204,14 +204,14 @@ def test_it_is_told_why() -> None:
 
 
 def test_money_has_to_last_until_the_job_is_done() -> None:
-    """The budget of $8 ends in ten hours: until then $10 an hour would cost $100, so a unit is worth
-    0.08 of its value. Once the job has a node it is known when it will be done, and a spend that
-    costs $16 until then makes a unit worth half."""
+    """The budget of $8 ends in ten hours: until then $10 an hour would cost $100, so a unit is
+    worth 0.08 of its value. Once the job has a node it is known when it will be done, and a spend
+    that costs $16 until then makes a unit worth half."""
     app = job(samples=10_000, hours=20.0)
     budget = Budget(8 * DOLLAR, 10 * HOUR)
     adapter = TrainingAdapter(Terms("train", ("h100",), PERIOD, budget), 20.0 * DOLLAR)
     view = MarketView(0, (), (), {})
-    assert app.done_us is None
+    assert job().done_us is None
     assert adapter.value(app, view, 10 * DOLLAR) == pytest.approx(0.08 * 20 * DOLLAR)
     app.gain(f"{HERE}/h0/g0", 0)
     assert app.done_us is not None

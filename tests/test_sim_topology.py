@@ -208,9 +208,7 @@ def test_the_table_has_every_way(reported: Callable[..., Report]) -> None:
     assert seeds == "Means over 2 seeds from 100 on, with 95% intervals."
 
 
-def test_the_picture_is_the_same_each_time(
-    reported: Callable[..., Report], tmp_path: Path
-) -> None:
+def test_the_picture_is_the_same_each_time(reported: Callable[..., Report], tmp_path: Path) -> None:
     """To the byte, with a bar for every way, and what the axis means."""
     pytest.importorskip("matplotlib")
     report = reported(is_quick=True)

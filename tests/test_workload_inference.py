@@ -557,7 +557,8 @@ def told(made: InferenceService, *rates: float) -> InferenceService:
 def test_under_a_steady_load_all_that_a_node_serves_is_needed() -> None:
     """Worth now is worth in full, for every node of a staircase, once it is all that was seen."""
     made = told(service({"h100": 3}, 0.0, predictor="constant"), *([40.0] * 30))
-    nodes, gone = made.nodes, []
+    nodes = made.nodes
+    gone: list[str] = []
     for node in nodes:
         worth = made.worth_of_losing(node, gone)
         assert isclose(worth.now, worth.full)
@@ -570,7 +571,6 @@ def test_a_node_that_only_the_highest_rate_needs_is_worth_less() -> None:
     every other time. It is worth half of what it serves at the forecast, and half of the mean:
     (a + a/2) / 2 = 3/4 a when 2 a is forecast, (0 + a/2) / 2 = 1/4 a when a is. In full it is a."""
     alone = service({}, 1_000.0).worth_of_gaining("h100").now
-    made = service({"h100": 2}, 0.0, predictor="constant", keep_s=60)
     for last, share in ((2, 0.75), (1, 0.25)):
         other = 3 - last
         made = service({"h100": 2}, 0.0, predictor="constant", keep_s=60)

@@ -90,7 +90,7 @@ def test_the_page_tells_why() -> None:
     later, _ = played(2_750_000, HOUR)
     assert later.market.owner("h100/r1/g1") == "studio"
     assert later.market.rate("h100/r1/g1") == 2_750_000
-    last, farm = played(2_750_000, 29 * HOUR // 10)
+    _, farm = played(2_750_000, 29 * HOUR // 10)
     assert farm.nodes == ("a100/r1/g0",)
     assert farm.needed <= 25
     done, farm = played(2_750_000, 4 * HOUR)
