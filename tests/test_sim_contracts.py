@@ -389,6 +389,21 @@ def test_nobody_has_nodes_beyond_its_scopes(name: str) -> None:
     assert {stint.tenant for stint in lasting(history)} >= {"rack", "host", "all"}
 
 
+@pytest.mark.parametrize("name", ["fcfs_p", "fair"])
+def test_a_node_is_taken_where_it_can_be_used(name: str) -> None:
+    """Two jobs fill a rack each. A service that may use the first rack takes nodes from the job
+    there, though the other arrived last and has as many."""
+    projects = [
+        msgspec.structs.replace(training("t", 0, 590, 90_000), scopes=("h100/z0/r0",)),
+        msgspec.structs.replace(training("u", 1, 590, 90_000), scopes=("h100/z0/r1",)),
+        msgspec.structs.replace(serving("s", 60, 590, [90.0]), scopes=("h100/z0/r0",)),
+    ]
+    history = CONTRACTS[name].play(setting(projects, 8, 8), 1)
+    before = {stint.resource.split("/")[2] for stint in history.stints if stint.tenant != "s"}
+    assert before == {"r0", "r1"}
+    assert any(stint.tenant == "s" for stint in lasting(history))
+
+
 # Fixed prices -----------------------------------------------------------------------------------
 
 

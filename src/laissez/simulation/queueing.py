@@ -176,10 +176,10 @@ class Line:
                     return True
         for asker in waiting:
             for kind in asker.lacking():
-                victim = self._rule.victim(asker, kind, self._askers.values(), self._totals, at_us)
-                taken = [] if victim is None else self._usable(asker, victim.least_missed(kind))
-                if victim is not None and taken:
-                    resource = taken[0]
+                others = self._holders_for(asker, kind)
+                victim = self._rule.victim(asker, kind, others, self._totals, at_us)
+                if victim is not None:
+                    resource = self._usable(asker, victim.least_missed(kind))[0]
                     self._take(victim, resource, at_us, asker.name)
                     self._give(asker, resource, at_us)
                     return True
@@ -187,9 +187,23 @@ class Line:
 
     def _usable(self, asker: Asker, resources: Iterable[str]) -> list[str]:
         """Those that lie where the tenant may order."""
-        if self._free.keys() <= {*asker.tenant.adapter.terms.scopes}:
+        if self._may_use_all(asker):
             return list(resources)
         return [resource for resource in resources if asker.tenant.may_use(resource)]
+
+    def _may_use_all(self, asker: Asker) -> bool:
+        return self._free.keys() <= {*asker.tenant.adapter.terms.scopes}
+
+    def _holders_for(self, asker: Asker, kind: str) -> list[Asker]:
+        """Who has a node of a kind that this one could use."""
+        holders = [other for other in self._askers.values() if other.count(kind)]
+        if self._may_use_all(asker):
+            return holders
+        return [
+            other
+            for other in holders
+            if any(tree_of(node) == kind and asker.tenant.may_use(node) for node in other.held)
+        ]
 
     def _place(self, asker: Asker, free: Sequence[str]) -> str:
         """Near what it has; then where most are free; then the first."""
