@@ -1,4 +1,4 @@
-"""Who comes to a cluster in one hour, drawn by chance; written down before the first run.
+"""Who comes to a cluster in one hour, drawn by chance.
 
 Of five tenants two serve, two train, one runs a batch job. Each has its own stream of chance.
 
