@@ -32,6 +32,7 @@ from laissez.adapters.urgency import (
     Plan,
     at_work,
     hurry,
+    is_better,
     plan_for,
     soonest_done,
     time_needed_us,
@@ -164,21 +165,19 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
     def _urgent_wishes(
         self, app: DeadlineWork, view: MarketView, best: Holding | None, how_near: Hurry
     ) -> tuple[Wish, ...]:
-        """The places that are in time, the cheapest first, asked in turn, or all at the last
-        chance. If none is in time, those that are done sooner than what it has, soonest first."""
+        """The places that are in time, the cheapest first; after them those that are late, if that
+        is better than what it has. They are asked in turn, or all at the last chance."""
         scopes = [scope for scope in self.terms.scopes if tree_of(scope) in app.kinds]
         in_time = [scope for scope in scopes if self._is_in_time(app, view, scope)]
-        if in_time:
-            in_time.sort(key=lambda scope: self._cost_there(app, view, scope))
-        else:
-            soonest_us = None if best is None else time_needed_us(app, best.resource)
-            scopes.sort(key=lambda scope: time_needed_us(app, scope))
-            in_time = [
-                scope
-                for scope in scopes
-                if soonest_us is None or time_needed_us(app, scope) < soonest_us
-            ]
-        offers = list(self._urgent_offers(app, view, in_time, WHY_URGENT[how_near]))
+        in_time.sort(key=lambda scope: self._cost_there(app, view, scope))
+        late = [
+            scope
+            for scope in scopes
+            if scope not in in_time
+            and (best is None or is_better(app, view.at_us, scope, best.resource))
+        ]
+        late.sort(key=lambda scope: time_needed_us(app, scope))
+        offers = list(self._urgent_offers(app, view, [*in_time, *late], WHY_URGENT[how_near]))
         if how_near is Hurry.BEHIND:
             return tuple(Turns(self.terms, view).ask(offers))
         filled = [offer.wish for offer in offers if offer.is_filled]

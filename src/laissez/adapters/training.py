@@ -52,6 +52,10 @@ class TrainingAdapter(EconAdapter, frozen=True, kw_only=True):
         pace = Budget(budget.total_micros, ends_us).pace(view, spend_micros_per_hour)
         return self.micros_per_unit * pace
 
+    def starts_in_s(self, app: TrainingJob, scope: str) -> float:
+        """A crew that works takes nobody in before its next checkpoint."""
+        return app.joins_in_s
+
     def near(self, app: TrainingJob, held: Sequence[Holding]) -> tuple[str, ...]:
         """The domains of what is held, then the racks, as far as the adapter may order there."""
         if not self.looks_near:
@@ -69,8 +73,8 @@ class TrainingAdapter(EconAdapter, frozen=True, kw_only=True):
     def shadow_plan(self, app: TrainingJob, view: MarketView, held: Sequence[Holding]) -> Plan:
         """The best configuration at these prices, with what is held and what could be had.
 
-        Where something is free, all the pace that it brings counts, as if it were needed; what
-        others hold is planned for only as far as the deadline asks.
+        It is planned for what the deadline asks, also where something is free: a node beyond that
+        becomes one of the crew, and then all have to stop for it when somebody else wants it.
         """
         places = [
             place
@@ -90,7 +94,7 @@ class TrainingAdapter(EconAdapter, frozen=True, kw_only=True):
             app.spec.setup,
             groups,
             value_per_unit=rounded(self.value(app, view, spend)),
-            needed_pace=None if free else rounded(app.needed_pace),
+            needed_pace=rounded(app.needed_pace),
         )
 
     def wishes(
@@ -106,7 +110,9 @@ class TrainingAdapter(EconAdapter, frozen=True, kw_only=True):
         spend = sum(each.rate for each in held)
         wishes: list[Wish] = []
         coming: list[str] = []
-        for use in self.shadow_plan(app, view, held).uses:
+        uses = self.shadow_plan(app, view, held).uses
+        nodes_max = min(nodes_max, max(1, sum(use.count for use in uses) - len(held)))
+        for use in uses:
             for _ in range(0 if use.place in own else use.count):
                 offer = self.offer(app, view, use.place, coming, spend)
                 if offer is None or len(wishes) == min(nodes_max, self.wishes_max):

@@ -177,6 +177,20 @@ def time_needed_us(app: DeadlineWork, place: str) -> int:
     return cold_us + app.work_left_us(tree_of(place))
 
 
+def is_better(app: DeadlineWork, at_us: int, place: str, held: str) -> bool:
+    """Where neither is in time: whether more would be done by the deadline there, or if that has
+    passed, whether all would be done sooner."""
+    left_us = app.deadline_us - at_us
+    if left_us <= 0:
+        return time_needed_us(app, place) < time_needed_us(app, held)
+
+    def done(at: str, work_us: float) -> float:
+        return app.pace_of(tree_of(at)) * max(0.0, work_us - app.cold_start_s(at) * US_PER_S)
+
+    redone_us = app.since_checkpoint_s(held) * US_PER_S
+    return done(place, left_us) > done(held, left_us + redone_us)
+
+
 def soonest_done(app: DeadlineWork, held: Sequence[Holding]) -> Holding | None:
     """Of the nodes held, the one that would be done first."""
     usable = [each for each in held if tree_of(each.resource) in app.kinds]

@@ -45,6 +45,8 @@ class Asker(msgspec.Struct, eq=False):
     """How many it has, by kind."""
     given_back_us: dict[str, int] = {}
     """When it last gave back one of a kind, by kind."""
+    known_share: float | None = None
+    """Of what it has now; rules ask for it far more often than nodes change hands."""
 
     @property
     def name(self) -> str:
@@ -67,17 +69,25 @@ class Asker(msgspec.Struct, eq=False):
     def take(self, node: str) -> None:
         self.held[node] = None
         self.counts[tree_of(node)] = self.count(tree_of(node)) + 1
+        self.known_share = None
 
     def drop(self, node: str) -> None:
         del self.held[node]
         self.counts[tree_of(node)] -= 1
+        self.known_share = None
 
     def count(self, kind: str) -> int:
         """How many of a kind it has."""
         return self.counts.get(kind, 0)
 
-    def share(self, totals: Totals, more: str | None = None, less: str | None = None) -> float:
-        """The share of the kind that it has most of, with one more of a kind, or one less."""
+    def share(self, totals: Totals) -> float:
+        """The share of the kind that it has most of; the totals are the same throughout a run."""
+        if self.known_share is None:
+            self.known_share = self.share_with(totals)
+        return self.known_share
+
+    def share_with(self, totals: Totals, more: str | None = None, less: str | None = None) -> float:
+        """The same with one more of a kind, or one less."""
         return max(
             (
                 (self.count(kind) + (kind == more) - (kind == less)) / total
@@ -146,7 +156,7 @@ class FairShare:
         )
         if richest is None:
             return None
-        left = richest.share(totals, less=kind)
-        is_fair = asker.share(totals, more=kind) <= left + ENOUGH
+        left = richest.share_with(totals, less=kind)
+        is_fair = asker.share_with(totals, more=kind) <= left + ENOUGH
         is_progress = left < richest.share(totals) or asker.count(kind) + 2 <= richest.count(kind)
         return richest if is_fair and is_progress else None

@@ -3,10 +3,11 @@
 Its utility is requests per second within their objective. The autoscaler wants so much capacity
 that nodes are busy for a given share of their time at the rate that it prepares for (`demand.py`).
 If that rate came all the time, nodes would serve as much of it as they have of that capacity:
-linear in requests, and that is their worth in full. But rates change. Of `now`, half is what nodes
-serve at the forecast rate, and half what they would have served on average at the rates of the last
-while: the first nodes are always busy, and one that only the highest rate needs is worth little. A
-node that is still cold counts as if it were warm; only what is delivered meanwhile is without it.
+linear in requests, and that is their worth in full. But rates change. `now` is what nodes would
+have served on average at the rates of the last while: the first nodes are always busy, and one that
+only the highest rate needs is worth little. To follow the forecast alone would be worse: a burst is
+over when a node that was bought for it is warm. A node that is still cold counts as if it were
+warm; only what is delivered meanwhile is without it.
 
 A node is redundant if the service does without it and still has what it needs with a margin on
 top, so that a small rise does not buy back what was just given up. Cold nodes go first, then those
@@ -296,7 +297,7 @@ class InferenceService:
     def _expected_utility(self, counts: tuple[int, ...]) -> float:
         capacity = self._ahead.capacity_per_s(counts) * self.spec.utilisation
         served = [min(rate, capacity) for rate in self._rates_per_s]
-        return (served[-1] + sum(served) / len(served)) / 2
+        return sum(served) / len(served)
 
     def _worth_of_one(self, counts: tuple[int, ...], number: int) -> Worth:
         """What one of the nodes of a kind is worth among so many."""

@@ -13,7 +13,7 @@ come in time: then a node counts for what it does alone.
 
 **One curve.** A node that is held and does not work yet is worth exactly what it would be worth to
 gain it, were it not there. So a node that was worth buying is worth keeping, for the same reason
-and as long, and one that is given back is worth nothing to buy again.
+and as long, and one that is given back is worth nothing to buy again, nor to reckon with.
 
 **At work.** A node that works is worth its part in what is done: again by the least concave curve,
 above the paces of all, of those that are left, of these without 1, 2, 4 and 8 of the nodes nearest
@@ -63,7 +63,7 @@ class Outlook:
         step = self._gains.get((scope, coming))
         if step is None:
             usable = tuple(place for place in coming if self._paces.is_usable(place))
-            step = self._gains[scope, coming] = self._gain(scope, usable, _NONE)
+            step = self._gains[scope, coming] = self._gain(scope, usable, self.redundant)
         return step
 
     def loss(self, resource: str, gone: frozenset[str]) -> _Step:
