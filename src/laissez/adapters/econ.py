@@ -7,10 +7,10 @@ many would lose all of them at once to a bid that only one of them deserved.
 
 To grow, the same staircase downwards: the first wish is worth what one more node adds, the second
 what a second one adds after it. Where a free node can be had for no more than it could be worth at
-full use, its start taken off, it is taken, also if it is not urgent: whoever waits for cheaper
-prices while nodes stand idle is late in the end. Such a node is kept while nobody else wants it, a
-little beyond its floor, so that a floor that moves does not drive it away. And what has just been
-won is kept for a step at least, at its rate: a node is no use in between.
+full use, for as long as it would be of use, it is taken, also if it is not urgent: whoever waits
+for cheaper prices while nodes stand idle is late in the end. Such a node is kept while nobody else
+wants it, a little beyond its floor, so that a floor that moves does not drive it away. And what has
+just been won is kept for a step at least, at its rate: a node is no use in between.
 
 A wish goes to where a unit of utility costs least, of the scopes where something is free; if
 nothing is free anywhere, they are asked in turn (`asking`).
@@ -173,7 +173,7 @@ class EconAdapter(Trader, frozen=True):
         worth = app.worth_of_gaining(scope, coming)
         value = self.value(app, view, spend + place.rate)
         starts_in_s, ends_in_s = self.starts_in_s(app, scope), app.ends_in_s(scope)
-        full = int(self.pricing.bid(value * worth.full, starts_in_s, ends_in_s=ends_in_s))
+        full = int(self.pricing.idle(value * worth.full, starts_in_s, ends_in_s))
         bid = int(self.pricing.bid(value * worth.now, starts_in_s, place.rate, ends_in_s))
         limit = bid
         if self.pricing.variant != "paper":

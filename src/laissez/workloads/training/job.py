@@ -4,9 +4,9 @@ It runs on a crew, the nodes that its best plan used when it last configured its
 crew it has to configure itself anew, and meanwhile nothing runs:
 
 - A node gained waits for the next checkpoint and is taken in then, together with all others that
-  came meanwhile, if more will be done for it when the job would be done, or by its deadline. It is
-  taken in at once if nothing runs; a configuration that has only just begun starts over, so that
-  nodes that come together start together.
+  came meanwhile, if the job will be done earlier for it. It is taken in at once if nothing runs; a
+  configuration that has only just begun starts over, so that nodes that come together start
+  together.
 - A node of the crew that is lost throws the job back to its last checkpoint; it configures itself
   at once for what is left. Other nodes come and go for nothing.
 - A node of no use alone may wait for others of its kind. If none comes for two minutes, the kind
@@ -370,7 +370,7 @@ class TrainingJob:
     def _save(self) -> None:
         memory = self._memory
         saved = self._saved_next()
-        is_changing = self._best.pace > self._least_pace(saved, memory.now_us)
+        is_changing = self._best.pace > self._least_pace(saved)
         memory.saved_samples = saved
         memory.checkpoint_us = memory.now_us
         if is_changing:
@@ -403,18 +403,15 @@ class TrainingJob:
         begun_us = memory.now_us - memory.configuring_since_us
         return memory.now_us < memory.checkpoint_us and begun_us <= SETTLING * self._configure_us
 
-    def _least_pace(self, samples_done: float, at_us: int, configured_s: float = 0.0) -> float:
-        """Above which it is worth to configure itself at an instant, when so much is done and its
-        crew would work after so many seconds: more is done by then when its crew would be done, or
-        by the deadline, if that comes first."""
-        now, deadline_us = self._memory.plan.pace, self.spec.deadline_us
+    def _least_pace(self, samples_done: float, configured_s: float = 0.0) -> float:
+        """Above which it is done earlier if it configures itself when so much is done, if without
+        that its crew would work after so many seconds."""
+        now = self._memory.plan.pace
         if not now:
             return 0.0
-        time_s = self._left_s(samples_done) / now + configured_s
-        if deadline_us is not None and at_us < deadline_us:
-            time_s = min(time_s, (deadline_us - at_us) / US_PER_S)
-        at_work_s = time_s - self.spec.reconfigure_s
-        return max(now, now * (time_s - configured_s) / at_work_s) if at_work_s > 0 else math.inf
+        left_s = self._left_s(samples_done)
+        at_work_s = left_s / now + configured_s - self.spec.reconfigure_s
+        return max(now, left_s / at_work_s) if at_work_s > 0 else math.inf
 
     @property
     def _is_changing(self) -> bool:
@@ -433,9 +430,9 @@ class TrainingJob:
         memory = self._memory
         if self._is_settling:
             configured_s = (memory.checkpoint_us - memory.now_us) / US_PER_S
-            above = self._least_pace(memory.saved_samples, memory.now_us, configured_s)
+            above = self._least_pace(memory.saved_samples, configured_s)
         else:
-            above = self._least_pace(self._saved_next(), memory.checkpoint_us + self._every_us)
+            above = self._least_pace(self._saved_next())
         at_work = self._crew | _crew(self._best) if self._best.pace > above else self._crew
         doubted = frozenset(
             kind for kind, doubt in memory.doubts.items() if memory.now_us < doubt.until_us
