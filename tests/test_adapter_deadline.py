@@ -318,6 +318,39 @@ def test_when_it_is_late_anyway_it_takes_what_is_done_soonest() -> None:
     assert not adapter.decide(app, MarketView(at_us, both, (), at_hand)).wishes
 
 
+def test_a_late_node_is_better_than_none() -> None:
+    """Behind, with an A100 that would be late: an H100 is asked for first, and while that order
+    waits, the A100. Half of the work in time is more than nothing of it."""
+    app = job(1.0, 70 * MINUTE)
+    adapter = adapter_for(app, budget=10 * DOLLAR)
+    at_us = 10 * MINUTE
+    app.advance(at_us)
+    both = quotes(at_us, h100=(30 * DOLLAR, False), a100=(15 * DOLLAR, False))
+    [first] = adapter.decide(app, MarketView(at_us, (), (), both)).wishes
+    assert first.scope == "h100"
+    waiting = OpenOrder("job", f"{adapter.terms.prefix}0", "h100", first.price, first.limit, None)
+    wishes = adapter.decide(app, MarketView(at_us, (), (waiting,), both)).wishes
+    assert [wish.scope for wish in wishes] == ["h100", "a100"]
+
+
+@pytest.mark.parametrize(("left_s", "is_asked"), [(550, True), (410, False)])
+def test_late_with_a_node_it_asks_for_no_other_that_does_less(left_s: int, is_asked: bool) -> None:
+    """On an A100 that works, an H100 would start for 240 s and work twice as fast; 60 s since the
+    checkpoint would be done again. Of 550 s it works 310, twice 310 is more than 610; of 410 s it
+    works 170, and twice 170 is less than 470."""
+    app = job(2.0, 3 * HOUR)
+    adapter = adapter_for(app)
+    at_us = 3 * HOUR - left_s * SECOND
+    begun_us = at_us - 300 * SECOND
+    app.advance(begun_us)
+    app.gain("a100/g0", begun_us)
+    app.advance(at_us)
+    assert app.since_checkpoint_s("a100/g0") == 60.0
+    at_hand = quotes(at_us, h100=(3 * DOLLAR, True))
+    view = MarketView(at_us, (held_node("a100/g0", DOLLAR, 9 * DOLLAR),), (), at_hand)
+    assert [wish.scope for wish in adapter.decide(app, view).wishes] == ["h100"] * is_asked
+
+
 def test_a_patient_job_asks_for_no_more_than_it_can_afford() -> None:
     """$2 do not pay for an hour at $3: its order rests, and it buys nothing that it must drop."""
     world = world_of(a100=3 * DOLLAR)

@@ -136,20 +136,46 @@ def domains_held(world: World, tenant: str) -> set[str]:
 
 def test_a_job_grows_within_one_domain_and_is_in_time() -> None:
     """Free GPUs are spread over racks, but the job has its own beside each other."""
-    world, app = cluster(), job(samples=200_000, hours=3.0, nodes_max=4)
+    world, app = cluster(), job(samples=200_000, hours=1.5, nodes_max=4)
     world.join(Tenant("train", adapter_of(12.0, "h100"), app))
     world.run(10 * MINUTE)
     assert len(world.market.holdings("train")) == 4
     assert len(domains_held(world, "train")) == 1
-    world.run(3 * HOUR)
+    world.run(round(1.5 * HOUR))
     assert app.is_done and not world.market.holdings("train")
+
+
+def test_a_job_takes_no_more_than_it_needs_also_if_more_is_free() -> None:
+    """Half of that pace is enough in twice the time: what it does not need would be one of its
+    crew, and break it when somebody else comes. It is in time all the same."""
+    world, app = cluster(), job(samples=200_000, hours=3.0, nodes_max=8)
+    world.join(Tenant("train", adapter_of(12.0, "h100"), app))
+    world.run(10 * MINUTE)
+    assert len(world.market.holdings("train")) == 2
+    world.run(3 * HOUR)
+    assert app.is_done
+
+
+def test_a_plan_elsewhere_does_not_buy_a_second_crew() -> None:
+    """Three in one rack, one in another, where three more are free: the plan would rather be there.
+    It orders one at most, for that is all that it lacks."""
+    app, adapter = job(samples=400_000, hours=2.6, nodes_max=16), adapter_of(12.0, "h100")
+    nodes = [*(f"{HERE}/h0/g{number}" for number in range(3)), f"{THERE}/h0/g0"]
+    for node in nodes:
+        app.gain(node, 0)
+    at_hand = quotes(**{THERE.replace("/", "__"): (3.0, True), "h100": (3.0, True)})
+    view = MarketView(0, tuple(map(held, nodes)), (), at_hand)
+    planned = adapter.shadow_plan(app, view, view.holdings).uses
+    new = sum(use.count for use in planned if use.place not in nodes)
+    assert new > 1 and sum(use.count for use in planned) <= len(nodes) + 1
+    assert len(adapter.wishes(app, view, view.holdings)) <= 1
 
 
 def test_a_displaced_job_goes_on_with_what_is_left() -> None:
     """Somebody pays more for two of its GPUs: it loses these, goes on, and is done later."""
     done = {}
     for rivals in (0, 2):
-        world, app = cluster(), job(samples=100_000, hours=3.0, nodes_max=4)
+        world, app = cluster(), job(samples=100_000, hours=0.9, nodes_max=4)
         world.join(Tenant("train", adapter_of(12.0, "h100/z/r0"), app))
         rival = Footprint(Terms("rival", ("h100/z/r0",), PERIOD), rivals, 500 * DOLLAR)
         world.join(Tenant("rival", rival, Crew(), begins_us=20 * MINUTE))

@@ -104,6 +104,18 @@ def test_near_the_end_a_move_has_less_time_to_pay_for_itself() -> None:
     assert pricing.limit(4.0, 25, 0, ends_in_s=500) == 6.25
 
 
+def test_what_nobody_else_wants_pays_for_its_start_while_it_is_needed() -> None:
+    """25 s of start: of 50 s of use half is left, of 1,000 s nearly all, of 20 s nothing. Where no
+    end is in sight the start does not matter, nor does the horizon."""
+    pricing = Pricing(horizon_s=100)
+    assert [pricing.idle(4.0, 25, ends_in_s) for ends_in_s in (50, 1_000, 20, None)] == [
+        2.0,
+        3.9,
+        0.0,
+        4.0,
+    ]
+
+
 def test_what_stands_still_with_a_node_makes_it_dearer() -> None:
     """A quarter of $16 at stake on top of $4: (4 + 4) * 1.25; never less than the node's own."""
     pricing = Pricing(horizon_s=100)

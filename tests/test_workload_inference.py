@@ -568,16 +568,15 @@ def test_under_a_steady_load_all_that_a_node_serves_is_needed() -> None:
 
 def test_a_node_that_only_the_highest_rate_needs_is_worth_less() -> None:
     """An H100 serves a rate a. If a and 2 a alternate, the first node is busy always and the second
-    every other time. It is worth half of what it serves at the forecast, and half of the mean:
-    (a + a/2) / 2 = 3/4 a when 2 a is forecast, (0 + a/2) / 2 = 1/4 a when a is. In full it is a."""
+    every other time. It is worth a/2, whichever of the two is forecast. In full it is a."""
     alone = service({}, 1_000.0).worth_of_gaining("h100").now
-    for last, share in ((2, 0.75), (1, 0.25)):
+    for last in (2, 1):
         other = 3 - last
         made = service({"h100": 2}, 0.0, predictor="constant", keep_s=60)
         told(made, *(rate * alone for rate in (other, last) * 6))
         second = made.worth_of_losing(made.nodes[0])
         first = made.worth_of_losing(made.nodes[0], made.nodes[1:])
-        assert tuple(second) == pytest.approx((share * alone, alone))
+        assert tuple(second) == pytest.approx((alone / 2, alone))
         assert tuple(first) == pytest.approx((alone, alone))
         assert made.worth_of_gaining("h100") == Worth(0, 0)
 

@@ -497,6 +497,33 @@ def test_patience_ends_and_doubt_grows_by_hand() -> None:
     assert held_s == [120, 360, 720, 1_320]
 
 
+def test_what_is_given_back_is_not_reckoned_with() -> None:
+    """A node that waited in vain goes. Beside it, another would be of use; but by the time that one
+    came it would be gone, and then the other would go, and so on."""
+    job = TrainingJob(spec(setup=PAIR))
+    job.gain("a/z/r/n/h/g0", 0)
+    job.advance(at(119))
+    assert job.worth_of_gaining("a/z/r/n").full > 0.0
+    job.advance(at(121))
+    assert job.is_redundant("a/z/r/n/h/g0")
+    assert job.worth_of_gaining("a/z/r/n") == Worth(0, 0)
+
+
+def test_a_node_joins_a_crew_at_its_next_checkpoint() -> None:
+    """Configured in 120 s, with a checkpoint every 300 s: alone at once, beside a crew that has
+    only just begun to be configured as well; and one that has worked for 100 s works for 200 more
+    before that."""
+    job = TrainingJob(spec())
+    assert job.joins_in_s == 120.0
+    job.gain(NODES[0], 0)
+    job.advance(at(30))
+    assert job.joins_in_s == 120.0
+    job.advance(at(220))
+    assert job.joins_in_s == 320.0
+    job.gain(NODES[1], at(220))
+    assert job.cold_start_s(NODES[1]) == 320.0
+
+
 def test_each_that_comes_renews_patience() -> None:
     """Three that are of no use alone, and too far from each other to work together, come 100 s
     apart: all of them wait, and can go 120 s after the last."""
