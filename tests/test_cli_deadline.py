@@ -1,13 +1,13 @@
 """`laissez deadline evaluate` and `traces`: what they print, write, draw and refuse."""
 
-import builtins
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -419,20 +419,14 @@ def test_without_matplotlib_pictures_are_refused_with_what_to_install(
     small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is computed first."""
-    real_import = builtins.__import__
+    real = PathFinder.find_spec
 
-    def without(
-        name: str,
-        globals: Mapping[str, object] | None = None,
-        locals: Mapping[str, object] | None = None,
-        fromlist: Sequence[str] = (),
-        level: int = 0,
-    ) -> Any:
-        if name == "laissez.deadline" and "figures" in (fromlist or ()):
-            raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib")
-        return real_import(name, globals, locals, fromlist, level)
+    def find_spec(name: str, *where: Any) -> ModuleSpec | None:
+        return None if name == "matplotlib" else real(name, *where)
 
-    monkeypatch.setattr(builtins, "__import__", without)
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(PathFinder, "find_spec", find_spec)
     monkeypatch.setattr(evaluating, "evaluate_study", None)
     assert "pip install 'laissez[deadline]'" in refusal("evaluate", small, "--plot", "a.png")
 

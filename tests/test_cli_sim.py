@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-import laissez.simulation
 from laissez.cli.main import cli
 from laissez.documents import BadDocument
 from laissez.simulation import population, regimes
@@ -248,8 +247,6 @@ def test_without_the_extra_it_says_what_to_install(
     """Whoever has not installed it is told how, before anything is played."""
     for name in [name for name in sys.modules if name.split(".")[0] == missing]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "laissez.simulation.scenario_picture", raising=False)
-    monkeypatch.delattr(laissez.simulation, "scenario_picture", raising=False)
     real = PathFinder.find_spec
 
     def find_spec(name: str, *where: Any) -> ModuleSpec | None:

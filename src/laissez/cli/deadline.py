@@ -14,13 +14,13 @@ import click
 
 from laissez.cli.amounts import counted
 from laissez.cli.output import json_option, say, say_json, say_table
+from laissez.cli.pictures import PICTURE, check_picture
 from laissez.model.message import Message
 
 try:
     from laissez.cli.evaluating import (
-        PICTURE,
+        EXTRA,
         TRACE,
-        check_picture,
         data_option,
         evaluate,
         figures,
@@ -93,8 +93,7 @@ def traces(
     """
     if data is not None and paths:
         raise click.UsageError("give either --data or --trace, not both")
-    if plot is not None:
-        check_picture(plot)
+    check_picture(plot, EXTRA)
     try:
         found = _traces(data, paths, nodes)
     except BadTrace as error:

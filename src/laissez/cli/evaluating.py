@@ -22,6 +22,7 @@ from rich.text import Text
 from laissez.cli.amounts import counted
 from laissez.cli.output import PIPE_WIDTH, json_option, progress_bar, say, say_json, table, warn
 from laissez.cli.parameters import FiniteRange, duration
+from laissez.cli.pictures import PICTURE, check_picture, need_matplotlib
 from laissez.deadline.evaluation import NeedsTraces, load_traces, on_traces
 from laissez.deadline.evaluation import evaluate as evaluate_study
 from laissez.deadline.job import BadJob
@@ -29,7 +30,6 @@ from laissez.deadline.reading import built_in, read_built_in, read_study
 from laissez.deadline.registry import POLICIES
 from laissez.deadline.statistics import statistics
 from laissez.deadline.study import (
-    PICTURE_SUFFIXES,
     BadStudy,
     PartResult,
     Result,
@@ -49,7 +49,7 @@ STUDY_SUFFIXES = (".yaml", ".yml")
 PUBLISHED = "published,\nuniform\nprogress"
 PRICE_RATIO_MAX = 1_000_000
 TRACE = click.Path(path_type=Path, exists=True, dir_okay=False)
-PICTURE = click.Path(path_type=Path, dir_okay=False)
+EXTRA = "laissez[deadline]"
 
 data_option = click.option(
     "--data",
@@ -157,8 +157,7 @@ def evaluate(
         raise click.UsageError("give either --data or --trace, not both")
     if folder is not None and (study is not None or plot is not None):
         raise click.UsageError("--all runs all studies; leave STUDY and --plot out")
-    if plot is not None:
-        check_picture(plot)
+    check_picture(plot, EXTRA)
     source = Source(None if data is None else spot_folder(data), paths)
     others = {"policies": policies or None, "starts": starts, "seed": seed}
     others = {name: value for name, value in others.items() if value is not None}
@@ -205,33 +204,10 @@ def spot_folder(data: Path) -> Path:
     )
 
 
-def check_picture(path: Path) -> None:
-    """Refuse what can't be drawn before anything is computed."""
-    if path.suffix.lower() not in PICTURE_SUFFIXES:
-        raise click.BadParameter(
-            f"a picture is a {' or '.join(PICTURE_SUFFIXES)}, not "
-            f"{path.suffix or 'a file without an ending'!r}",
-            param_hint="--plot",
-        )
-    if not path.parent.is_dir():
-        raise click.BadParameter(
-            f"there is no folder {str(path.parent)!r} for the picture; make it first",
-            param_hint="--plot",
-        )
-    figures()
-
-
 def figures() -> Any:
-    """The room's pictures; only who wants one waits for matplotlib."""
-    try:
-        from laissez.deadline import figures as found  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        if missing.name != "matplotlib":
-            raise
-        raise click.ClickException(
-            "pictures are drawn by matplotlib, which is not installed: "
-            "pip install 'laissez[deadline]'"
-        ) from None
+    """The room's pictures."""
+    from laissez.deadline import figures as found  # noqa: PLC0415
+
     return found
 
 
@@ -304,7 +280,7 @@ def _availability(result: Result, traces: Sequence[Trace]) -> dict[str, float]:
 def _write_all(
     studies: Sequence[Study], source: Source, folder: Path, processes: int | None, as_json: bool
 ) -> None:
-    figures()
+    need_matplotlib(EXTRA)
     folder.mkdir(parents=True, exist_ok=True)
     written: list[str] = []
     left_out: list[str] = []

@@ -12,10 +12,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from laissez.cli.evaluating import PICTURE, TRACE, check_picture, figures
+from laissez.cli.evaluating import EXTRA, TRACE, figures
 from laissez.cli.forecasting import TICK_US_MIN, report
 from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.cli.parameters import FiniteRange, dollars, duration
+from laissez.cli.pictures import PICTURE, check_picture
 from laissez.deadline.job import BadJob
 from laissez.deadline.plan import (
     Example,
@@ -104,8 +105,7 @@ def plan(
     """
     if tick is not None and tick < TICK_US_MIN:
         raise click.BadParameter("once a second is the most that is tried", param_hint="--tick")
-    if plot is not None:
-        check_picture(plot)
+    check_picture(plot, EXTRA)
     try:
         terms = Terms(work, deadline, changeover, USUAL_PRICE_RATIO, nodes, on_demand_price)
         terms.job(tick or TICK_US_MIN)

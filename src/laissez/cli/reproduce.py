@@ -18,11 +18,11 @@ from rich.text import Text
 
 from laissez.cli.output import json_option, printable, progress_bar, say, say_table, table
 from laissez.cli.parameters import FiniteRange
+from laissez.cli.pictures import PICTURE, check_picture
 
-EXTRA = "pip install 'laissez[simulation]'"
+EXTRA = "laissez[simulation]"
 
 try:
-    from laissez.cli.evaluating import PICTURE, check_picture
     from laissez.simulation.contracts import CONTRACTS
     from laissez.simulation.figures import FIGURES
     from laissez.simulation.figures.figure import QUICK_SEEDS, SEEDS, Figure, Table, Wanted
@@ -36,7 +36,7 @@ except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
     raise click.ClickException(
-        f"figures are reckoned with numpy, which is not installed: {EXTRA}"
+        f"figures are reckoned with numpy, which is not installed: pip install '{EXTRA}'"
     ) from None
 
 CACHE = click.Path(path_type=Path, file_okay=False)
@@ -122,12 +122,7 @@ def reproduce(
     found = _figure(figure)
     if cache is not None and no_cache:
         raise click.UsageError("give either --cache or --no-cache, not both")
-    if plot is not None:
-        if find_spec("matplotlib") is None:
-            raise click.ClickException(
-                f"pictures are drawn by matplotlib, which is not installed: {EXTRA}"
-            )
-        check_picture(plot)
+    check_picture(plot, EXTRA)
     if data is not None:
         _check_data(data)
     wanted = _wanted(found, is_quick, seeds, regimes, contracts)
@@ -241,7 +236,7 @@ def _wanted(
     chosen = tuple(name for name in figure.contracts if name in contracts) or figure.contracts
     if "clairvoyant" in chosen and find_spec("highspy") is None:
         raise click.ClickException(
-            f"the clairvoyant needs highspy, which is not installed: {EXTRA}"
+            f"the clairvoyant needs highspy, which is not installed: pip install '{EXTRA}'"
         )
     return Wanted(
         usual if seeds is None else tuple(range(SEEDS[0], SEEDS[0] + seeds)),

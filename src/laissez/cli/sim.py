@@ -23,8 +23,8 @@ from laissez.cli.comparing import (
     run_report,
 )
 from laissez.cli.output import json_option, progress_bar, say, say_json
+from laissez.cli.pictures import PICTURE, check_picture
 from laissez.cli.running import FILE, mistakes_shown
-from laissez.deadline.study import PICTURE_SUFFIXES
 from laissez.model.message import Message
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.contention import LABELS
@@ -46,7 +46,7 @@ from laissez.simulation.scenario_runs import (
 )
 
 FIRST_SEED = 1
-EXTRA = "pip install 'laissez[simulation]'"
+EXTRA = "laissez[simulation]"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -111,7 +111,7 @@ def running_options(function: Function) -> Function:
         json_option,
         click.option(
             "--plot",
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=PICTURE,
             help="Draw the result into this file: .png or .svg.",
         ),
         click.option("--no-cache", is_flag=True, help="Keep no results, and use none."),
@@ -234,7 +234,7 @@ def run(
 
     The picture shows the first seed: who holds how many nodes, and what a node costs.
     """
-    _check_picture(plot)
+    check_picture(plot, EXTRA)
     desk = Desk(
         file,
         seed=seed,
@@ -290,9 +290,11 @@ def compare(
     as_json: bool,
 ) -> None:
     """Play the contracts of FILE on the same tenants, and compare what becomes of them."""
-    _check_picture(plot)
+    check_picture(plot, EXTRA)
     if bound and find_spec("highspy") is None:
-        raise click.ClickException(f"--bound needs highspy, which is not installed: {EXTRA}")
+        raise click.ClickException(
+            f"--bound needs highspy, which is not installed: pip install '{EXTRA}'"
+        )
     desk = Desk(
         file,
         seed=seed,
@@ -341,32 +343,7 @@ def _requests(data: Path | None) -> str:
     return "fitted" if data is None else "azure"
 
 
-def _check_picture(path: Path | None) -> None:
-    """Refuse what can't be drawn before anything is computed."""
-    if path is None:
-        return
-    if path.suffix.lower() not in PICTURE_SUFFIXES:
-        raise click.BadParameter(
-            f"a picture is a {' or '.join(PICTURE_SUFFIXES)}, not "
-            f"{path.suffix or 'a file without an ending'!r}",
-            param_hint="--plot",
-        )
-    if not path.parent.is_dir():
-        raise click.BadParameter(
-            f"there is no folder {str(path.parent)!r} for the picture; make it first",
-            param_hint="--plot",
-        )
-    _pictures()
-
-
 def _pictures() -> Any:
-    """Only who wants a picture waits for matplotlib."""
-    try:
-        from laissez.simulation import scenario_picture  # noqa: PLC0415
-    except ModuleNotFoundError as missing:
-        if missing.name != "matplotlib":
-            raise
-        raise click.ClickException(
-            f"pictures are drawn by matplotlib, which is not installed: {EXTRA}"
-        ) from None
+    from laissez.simulation import scenario_picture  # noqa: PLC0415
+
     return scenario_picture
