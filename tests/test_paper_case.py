@@ -194,12 +194,12 @@ def test_a_hand_over_at_the_checkpoint_would_cost_a_nothing() -> None:
 
 
 def test_the_market_moves_a_right_after_its_checkpoint() -> None:
-    """B is in a hurry: on HW2 it would be late. So it bids for HW1, and waits.
+    """B is in a hurry: on HW2 it would be late. So it bids for HW1, and begins on HW2 meanwhile.
 
     A's limit is above B's bid, and A is not interrupted; but its rate has risen to the bid, and
     the rest of its work costs less on HW3 now. It has HW3 started, goes on meanwhile, and leaves
-    HW1 with its checkpoint in second 660. B has HW1 from then on, at its list price, and both end
-    when the hand-over without a market let them.
+    HW1 with its checkpoint in second 660. B has HW1 from then on, at its list price, and leaves HW2
+    once HW1 has taken over. A ends when the hand-over without a market let it, and B even earlier.
     """
     world = World()
     for kind, micros_per_hour in LIST_MICROS_PER_HOUR.items():
@@ -226,12 +226,14 @@ def test_the_market_moves_a_right_after_its_checkpoint() -> None:
     ]
     assert moves == [
         ("A", "Filled", "hw1/g0", 0),
+        ("B", "Filled", "hw2/g0", 460),
         ("A", "Filled", "hw3/g0", 460),
         ("A", "Lost", "hw1/g0", 660),
         ("B", "Filled", "hw1/g0", 660),
+        ("B", "Lost", "hw2/g0", 820),
         ("A", "Lost", "hw3/g0", 1230),
-        ("B", "Lost", "hw1/g0", 1550),
+        ("B", "Lost", "hw1/g0", 1440),
     ]
     ends = {tenant: (job.done_us or HOUR) // S for tenant, job in jobs.items()}
-    assert ends == {"A": 1225, "B": 1548}
+    assert ends == {"A": 1225, "B": 1432}
     assert all(job.done_us <= job.deadline_us for job in jobs.values() if job.done_us)

@@ -177,11 +177,17 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
             and (best is None or is_better(app, view.at_us, scope, best.resource))
         ]
         late.sort(key=lambda scope: time_needed_us(app, scope))
-        offers = list(self._urgent_offers(app, view, [*in_time, *late], WHY_URGENT[how_near]))
+        why = WHY_URGENT[how_near]
+        sure = list(self._urgent_offers(app, view, in_time, why))
+        better_than_none = list(self._urgent_offers(app, view, late, why))
         if how_near is Hurry.BEHIND:
-            return tuple(Turns(self.terms, view).ask(offers))
-        filled = [offer.wish for offer in offers if offer.is_filled]
-        return tuple(filled[:1]) or tuple(offer.wish for offer in offers)
+            return tuple(Turns(self.terms, view).ask([*sure, *better_than_none]))
+        if filled := _first_filled(sure):
+            return filled
+        asked = tuple(offer.wish for offer in sure)
+        return asked + (
+            _first_filled(better_than_none) or tuple(offer.wish for offer in better_than_none)
+        )
 
     def _urgent_offers(
         self, app: DeadlineWork, view: MarketView, scopes: Sequence[str], why: str
@@ -262,6 +268,11 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
             return ()
         rate = max(1, best.rate)
         return (Wish(best.scope, rate, rate, "the rest costs less there", rate=best.rate),)
+
+
+def _first_filled(offers: Sequence[Asked]) -> tuple[Wish, ...]:
+    """The first that would be filled at once, if there is one."""
+    return tuple([offer.wish for offer in offers if offer.is_filled][:1])
 
 
 def _gives_up(intent: Intent, held: Sequence[Holding]) -> bool:

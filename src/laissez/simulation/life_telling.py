@@ -396,7 +396,7 @@ def _money(who: Who) -> str:
     budget = f"budget {dollars(who.budget_micros)}"
     if who.micros_per_unit is None:
         return budget
-    return f"{budget}; one of {who.unit} is worth {dollars(who.micros_per_unit)}/h"
+    return f"{budget}; 1 {who.unit} is worth {dollars(who.micros_per_unit)}/h"
 
 
 def _done(who: Who, performance: float) -> str:
