@@ -5,13 +5,14 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-import laissez.deadline
 from laissez.cli.planning import plan as plan_command
 from laissez.cli.run_picture import picture
 from laissez.deadline.classic import Greedy, OnDemandOnly
@@ -501,19 +502,14 @@ def test_the_command_asks_for_matplotlib_before_it_computes(
 ) -> None:
     """Who wants a picture and can't have one is told at once, and with a sentence."""
 
-    class Without:
-        """An installation that lacks it."""
+    real = PathFinder.find_spec
 
-        @staticmethod
-        def find_spec(name: str, path: object = None, target: object = None) -> None:
-            if name == "matplotlib":
-                raise ModuleNotFoundError("there is none", name=name)
+    def find_spec(name: str, *where: Any) -> ModuleSpec | None:
+        return None if name == "matplotlib" else real(name, *where)
 
-    for name in list(sys.modules):
-        if name.split(".")[0] == "matplotlib" or name.startswith("laissez.deadline.figures"):
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [Without, *sys.meta_path])
-    monkeypatch.delattr(laissez.deadline, "figures", raising=False)
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(PathFinder, "find_spec", find_spec)
     monkeypatch.setattr(
         "laissez.cli.planning.forecast_of", lambda *_, **__: pytest.fail("computes")
     )
