@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -23,6 +22,7 @@ from laissez.deadline import evaluation
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.reading import built_in
 from laissez.deadline.traces import Trace
+from missing_module import hide
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -419,14 +419,7 @@ def test_without_matplotlib_pictures_are_refused_with_what_to_install(
     small: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is computed first."""
-    real = PathFinder.find_spec
-
-    def find_spec(name: str, *where: Any) -> ModuleSpec | None:
-        return None if name == "matplotlib" else real(name, *where)
-
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(PathFinder, "find_spec", find_spec)
+    hide(monkeypatch, "matplotlib")
     monkeypatch.setattr(evaluating, "evaluate_study", None)
     assert "pip install 'laissez[deadline]'" in refusal("evaluate", small, "--plot", "a.png")
 

@@ -3,8 +3,6 @@
 import json
 import re
 import shlex
-import sys
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from laissez.simulation.scenario_tenants import (
     PolicySpec,
     TrainingTenant,
 )
+from missing_module import hide
 from test_adapter_docs import wrong_keys
 from test_docs import blocks, first_span, rows, wrong_commands
 
@@ -245,14 +244,7 @@ def test_without_the_extra_it_says_what_to_install(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, missing: str, words: tuple[str, ...]
 ) -> None:
     """Whoever has not installed it is told how, before anything is played."""
-    for name in [name for name in sys.modules if name.split(".")[0] == missing]:
-        monkeypatch.delitem(sys.modules, name)
-    real = PathFinder.find_spec
-
-    def find_spec(name: str, *where: Any) -> ModuleSpec | None:
-        return None if name.split(".")[0] == missing else real(name, *where)
-
-    monkeypatch.setattr(PathFinder, "find_spec", find_spec)
+    hide(monkeypatch, missing)
     said = desk.error(*(desk.file if word == "FILE" else word for word in words))
     assert f"{missing}, which is not installed: pip install 'laissez[simulation]'" in said
 

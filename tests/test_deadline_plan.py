@@ -3,11 +3,8 @@
 import json
 import math
 import re
-import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -39,6 +36,7 @@ from laissez.deadline.policy import Policy
 from laissez.deadline.reading import _Document, _Fields, built_in, read_study
 from laissez.deadline.traces import BadTrace, Trace
 from laissez.deadline.world import Outcome, Zone, run
+from missing_module import hide
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TICK_US = 600_000_000
@@ -501,15 +499,7 @@ def test_the_command_asks_for_matplotlib_before_it_computes(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who wants a picture and can't have one is told at once, and with a sentence."""
-
-    real = PathFinder.find_spec
-
-    def find_spec(name: str, *where: Any) -> ModuleSpec | None:
-        return None if name == "matplotlib" else real(name, *where)
-
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(PathFinder, "find_spec", find_spec)
+    hide(monkeypatch, "matplotlib")
     monkeypatch.setattr(
         "laissez.cli.planning.forecast_of", lambda *_, **__: pytest.fail("computes")
     )

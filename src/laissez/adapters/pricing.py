@@ -62,7 +62,7 @@ class Pricing(msgspec.Struct, frozen=True):
     def idle(self, value: float, cold_start_s: float, ends_in_s: float | None = None) -> float:
         """What a node of this value that nobody else wants may cost. It is not lost soon, so its
         start has as long to pay for itself as it is needed."""
-        if self.variant == "paper" or ends_in_s is None:
+        if ends_in_s is None:
             return value
         return value * max(0.0, 1 - cold_start_s / max(ends_in_s, SPREAD_S_MIN))
 
