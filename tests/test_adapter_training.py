@@ -95,8 +95,8 @@ def test_it_orders_nowhere_outside_its_scopes() -> None:
 
 
 def test_limits_are_a_staircase_and_lowest_after_a_checkpoint() -> None:
-    """By hand from the hooks: 1.25 of what each step down loses, and of what the whole crew would
-    do in 120 s of a new configuration and in the time since the checkpoint, spread over 600 s."""
+    """By hand from the hooks: what each step down loses, and what the whole crew would do in 120 s
+    of a new configuration and in the time since the checkpoint, spread over 600 s."""
     app, adapter = job(), adapter_of(20.0)
     for number in range(2):
         app.gain(f"{HERE}/h0/g{number}", 0)
@@ -112,7 +112,7 @@ def test_limits_are_a_staircase_and_lowest_after_a_checkpoint() -> None:
         }
         first = app.worth_of_losing(f"{HERE}/h0/g0").now
         since_s = at_us / SECOND - 120
-        expected = (first + app.pace * (120 + since_s) / 600) * 20 * DOLLAR * 1.25
+        expected = (first + app.pace * (120 + since_s) / 600) * 20 * DOLLAR
         assert limits[at_us][f"{HERE}/h0/g0"] == int(expected)
         assert limits[at_us][f"{HERE}/h0/g1"] >= limits[at_us][f"{HERE}/h0/g0"]
     early, late = limits.values()

@@ -125,12 +125,16 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         return msgspec.structs.replace(offer, wish=wish, is_free=is_free)
 
     def affordable(self, app: DeadlineWork, view: MarketView, place: str) -> int:
-        """The rate that the rest of the budget pays until the work is done there."""
-        if self.terms.budget is None:
+        """The rate that the rest of the budget pays until the work is done there, or until its
+        end: then there is nothing more to pay for."""
+        budget = self.terms.budget
+        if budget is None:
             return self.most_micros_per_hour
-        reserve_us = STEPS_COVERED * self.terms.period_us
-        needed_us = time_needed_us(app, place) + reserve_us
-        return min(self.most_micros_per_hour, max(0, self.terms.budget.left(view)) // needed_us)
+        needed_us = time_needed_us(app, place)
+        if budget.ends_us is not None:
+            needed_us = min(needed_us, max(0, budget.ends_us - view.at_us))
+        needed_us += STEPS_COVERED * self.terms.period_us
+        return min(self.most_micros_per_hour, max(0, budget.left(view)) // needed_us)
 
     # Urgent -----------------------------------------------------------------------------------
 

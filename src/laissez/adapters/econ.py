@@ -33,6 +33,8 @@ from laissez.model.paths import tree_of
 from laissez.workloads.application import Application, Worth
 
 WISHES_MAX = 8
+FLOOR_MOVES = 1.25
+"""So far above its floor a node is kept that nobody else wants."""
 WHY_KEPT = "without it {:.3g} of utility is lost, and {:.0f} s of work"
 WHY_WANTED = "one more adds {:.3g} of utility, {:.3g} at full use"
 
@@ -106,11 +108,10 @@ class EconAdapter(Trader, frozen=True):
                 ends_in_s=app.ends_in_s(path),
             )
         )
-        more = 1 + self.pricing.hysteresis
-        full = value * worth.full * more
+        full = value * worth.full * FLOOR_MOVES
         nobody_else = holding.cause == "floor" and full >= rate and full > 0
         if nobody_else and self.pricing.variant != "paper":
-            limit = max(limit, int(min(full, rate * more)), 1)
+            limit = max(limit, int(min(full, rate * FLOOR_MOVES)), 1)
         return Keep(path, limit, WHY_KEPT, (worth.now, redone_s))
 
     # Growing ----------------------------------------------------------------------------------

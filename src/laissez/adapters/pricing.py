@@ -14,8 +14,9 @@ job is lost, all wait. And nobody needs to wait for a move to pay for itself if 
 before that: near its end, a loss is spread over what is left, and a holder holds on.
 
 Right after a checkpoint there is little to do again, so that is when a holder's limit is lowest,
-and when it moves if it has to. The hysteresis keeps two tenants from exchanging places over a
-trifle.
+and when it moves if it has to. The hysteresis is for values that go up and down, such as that of a
+service with its load: it keeps two tenants from exchanging places over a trifle. Where the value is
+steady, and all that a move costs is reckoned, there is no need of it.
 
 The variant `paper` follows the listing of the LaissezCloud paper (2026) to the letter: it takes
 the reconfiguration time times the current rate off the value both to grow and to shrink. A holder

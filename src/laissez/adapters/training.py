@@ -20,21 +20,25 @@ from laissez.adapters.asking import place_at
 from laissez.adapters.budget import Budget
 from laissez.adapters.econ import WISHES_MAX, EconAdapter
 from laissez.adapters.intent import Wish
+from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import covers, tree_of
 from laissez.workloads.training import Group, Plan, TrainingJob, plan, spot_of
 
+TRAINING_PRICING = Pricing(hysteresis=0.0)
+"""What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
 PER_SCOPE = 8
 """So many nodes are planned for under one scope at a time."""
 DIGITS = 2
 """Of the pace that is needed and the value, for the planner."""
 
 
-class TrainingAdapter(EconAdapter, frozen=True, kw_only=True):
+class TrainingAdapter(EconAdapter, frozen=True):
     """Keeps like any other application, and wishes for what its shadow plan lacks. One that does
     not look near takes nodes wherever they are; it is there for comparison."""
 
+    pricing: Pricing = TRAINING_PRICING
     looks_near: bool = True
 
     def scopes_to_quote(self, app: TrainingJob, holdings: Sequence[Holding]) -> tuple[str, ...]:

@@ -17,12 +17,12 @@ from msgspec import Meta, Struct
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.budget import Budget
-from laissez.adapters.deadline import deadline_adapter
+from laissez.adapters.deadline import JOB_PRICING, deadline_adapter
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.inference import inference_adapter
+from laissez.adapters.inference import NODE_PRICING, inference_adapter
 from laissez.adapters.intent import Terms
-from laissez.adapters.pricing import HORIZON_S, HYSTERESIS, Pricing, Variant
-from laissez.adapters.training import TrainingAdapter
+from laissez.adapters.pricing import Pricing, Variant
+from laissez.adapters.training import TRAINING_PRICING, TrainingAdapter
 from laissez.amounts import BadAmount, microseconds
 from laissez.client.money import show_rate
 from laissez.deadline.classic import Greedy, OnDemandOnly, UniformProgress
@@ -78,11 +78,13 @@ class BudgetSpec(Struct, frozen=True, kw_only=True):
 class PricingSpec(Struct, frozen=True, kw_only=True):
     variant: Variant = "laissez"
     horizon: Duration | None = None
-    hysteresis: Share = HYSTERESIS
+    hysteresis: Share | None = None
 
-    def build(self, usual_horizon_s: float) -> Pricing:
-        horizon_s = usual_horizon_s if self.horizon is None else self.horizon / US_PER_S
-        return Pricing(self.variant, horizon_s, self.hysteresis)
+    def over(self, usual: Pricing) -> Pricing:
+        """What is left out is as usual."""
+        horizon_s = usual.horizon_s if self.horizon is None else self.horizon / US_PER_S
+        hysteresis = usual.hysteresis if self.hysteresis is None else self.hysteresis
+        return Pricing(self.variant, horizon_s, hysteresis)
 
 
 class Built(Struct, frozen=True):
@@ -213,7 +215,7 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
                 micros_per_unit=float(self.value),
                 checkpoint_every_us=self.checkpoint_every,
                 released_us=began_us,
-                pricing=self.pricing.build(HORIZON_S),
+                pricing=self.pricing.over(JOB_PRICING),
                 policy=_POLICIES[self.policy],
                 most_micros_per_hour=MAX_RATE if self.most is None else self.most,
             )
@@ -267,7 +269,7 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
             )
         )
         adapter = inference_adapter(
-            self.terms(began_us), float(self.value), self.pricing.build(HORIZON_S)
+            self.terms(began_us), float(self.value), self.pricing.over(NODE_PRICING)
         )
         reads = [Read("requests_per_s", "load", self.load)]
         for name in ("prompt_tokens", "output_tokens"):
@@ -327,7 +329,7 @@ class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
             ),
             began_us,
         )
-        pricing = self.pricing.build(HORIZON_S)
+        pricing = self.pricing.over(TRAINING_PRICING)
         adapter = TrainingAdapter(self.terms(began_us), float(self.value), pricing)
         read = Read("samples", "progress", self.progress)
         return _with_telemetry(adapter, app, [read], folder)

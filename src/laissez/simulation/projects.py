@@ -21,7 +21,7 @@ from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.intent import Terms
 from laissez.adapters.pricing import Pricing
-from laissez.adapters.training import TrainingAdapter
+from laissez.adapters.training import TRAINING_PRICING, TrainingAdapter
 from laissez.workloads.application import US_PER_S, Application
 from laissez.workloads.batch import BatchJob, Work
 from laissez.workloads.inference import InferenceService, InferenceSpec, Trace
@@ -88,7 +88,7 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
     """A training job."""
 
     spec: TrainingSpec
-    pricing: Pricing = Pricing()
+    pricing: Pricing = TRAINING_PRICING
     looks_near: bool = True
     """Whether it bids for nodes near those that it has."""
     may_preempt: bool = False
