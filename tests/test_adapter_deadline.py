@@ -124,6 +124,19 @@ def test_when_the_slack_is_gone_it_offers_what_it_can_afford() -> None:
         assert placed.limit == placed.price == 10 * DOLLAR * 60 // 65
 
 
+def test_what_it_can_afford_is_for_the_time_until_its_money_ends() -> None:
+    """By hand: on an A100 it needs 64 minutes, and 25 are left: $10 over 26, two steps included.
+    Before that, and if its money has no end, over all that it needs; at the end over two steps."""
+    app = job(1.0, 2 * HOUR)
+    endless = adapter_for(app, budget=10 * DOLLAR)
+    ends = msgspec.structs.replace(endless.terms, budget=Budget(10 * DOLLAR, 2 * HOUR))
+    adapter = msgspec.structs.replace(endless, terms=ends)
+    for left, minutes in ((90, 65), (25, 26), (0, 1), (-5, 1)):
+        view = MarketView(2 * HOUR - left * MINUTE, (), (), {})
+        assert adapter.affordable(app, view, "a100") == 10 * DOLLAR * 60 // minutes
+        assert endless.affordable(app, view, "a100") == 10 * DOLLAR * 60 // 65
+
+
 def test_behind_it_asks_one_kind_after_the_other_and_at_the_last_chance_all() -> None:
     """So that it does not displace two tenants where one is enough."""
     app = job(1.0, 2 * HOUR)

@@ -1,5 +1,6 @@
 """Figure 10: the same jobs bid in two ways, what is made of the results, and how it is told."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -20,15 +21,17 @@ from laissez.simulation.figures.topology import (
     Outcome,
     Play,
     Report,
+    cluster_for,
     jobs_of,
     setting_for,
 )
 from laissez.simulation.intervals import Interval
 from laissez.simulation.projects import Training
 from laissez.simulation.runs import Runs
+from laissez.workloads.training import spot_of
 
 SEEDS = (100, 101)
-HOURS = {"aware": 12.0, "oblivious": 6.0, "fcfs": 9.0}
+HOURS = {"aware": 12.0, "anywhere": 8.0, "oblivious": 6.0, "fcfs": 9.0}
 PLAYS: list[Play] = []
 
 
@@ -37,6 +40,8 @@ def played(task: Play, data: Path | None) -> Outcome:
     every batch of 32 samples."""
     PLAYS.append(task)
     hours = (HOURS[task.way] + task.seed - 100) * (1 + task.global_batch / 320)
+    if task.size == "double":
+        hours *= 2 if task.way == "aware" else 1
     return Outcome(hours, HOURS[task.way] / 20, task.seed - 98)
 
 
@@ -67,7 +72,7 @@ def test_it_is_one_of_the_figures() -> None:
 def test_all_train_with_the_batch_and_need_four_to_eight_nodes() -> None:
     """As many jobs as bring demand nearest to 1.5 times capacity, each with what it does alone."""
     for batch in (32, 128):
-        found = jobs_of(100, is_small=True, global_batch=batch)
+        found = jobs_of(100, "small", global_batch=batch)
         assert len(found.projects) > 2
         assert abs(found.ratio - 1.5) < 0.3
         for project in found.projects:
@@ -79,61 +84,74 @@ def test_all_train_with_the_batch_and_need_four_to_eight_nodes() -> None:
         assert found.alone.keys() == {project.name for project in found.projects}
 
 
-def test_both_ways_have_the_same_jobs_and_differ_in_where_they_look() -> None:
-    """All but `looks_near` is the same: the cluster, the money, the work."""
-    found = jobs_of(100, is_small=True)
-    aware, oblivious, fcfs = (setting_for(found, way, True) for way in LABELS)
-    assert aware == fcfs != oblivious
+def test_all_ways_have_the_same_jobs_and_differ_in_how_they_bid() -> None:
+    """All but `bidding` is the same: the cluster, the money, the work."""
+    found = jobs_of(100, "small")
+    aware, anywhere, oblivious, fcfs = (setting_for(found, way, "small") for way in LABELS)
+    assert aware == fcfs
     assert set(aware.resources) == set(cluster_of(True))
-    assert aware.budgets == oblivious.budgets
-    for one, other in zip(aware.projects, oblivious.projects, strict=True):
-        assert isinstance(one.labour, Training)
-        assert isinstance(other.labour, Training)
-        assert (one.labour.looks_near, other.labour.looks_near) == (True, False)
-        labour = msgspec.structs.replace(other.labour, looks_near=True)
-        assert msgspec.structs.replace(other, labour=labour) == one
+    for setting, bidding in ((anywhere, "anywhere"), (oblivious, "oblivious")):
+        assert setting.budgets == aware.budgets
+        for one, other in zip(aware.projects, setting.projects, strict=True):
+            assert isinstance(one.labour, Training)
+            assert isinstance(other.labour, Training)
+            assert (one.labour.bidding, other.labour.bidding) == ("aware", bidding)
+            labour = msgspec.structs.replace(other.labour, bidding="aware")
+            assert msgspec.structs.replace(other, labour=labour) == one
+
+
+def test_the_larger_cluster_has_twice_the_racks() -> None:
+    """Each kind's domains are as large, and no two GPUs have one name."""
+    usual, double = cluster_for("usual"), cluster_for("double")
+    assert len(set(double)) == 2 * len(usual)
+    assert set(usual) < set(double)
+    domains = Counter(spot_of(each).domain for each in double)
+    assert set(domains.values()) == {8}
+    assert len({spot_of(each).rack for each in double}) == len(domains) == 16
 
 
 def test_the_scene_is_the_run_of_who_looks_near() -> None:
     """What one tenant's life is told of."""
     assert FIGURE.scene is not None
     scene = FIGURE.scene(100, 1.5, "equal", 0.7, True, None)
-    found = jobs_of(100, is_small=True)
-    assert scene.setting == setting_for(found, "aware", True)
+    found = jobs_of(100, "small")
+    assert scene.setting == setting_for(found, "aware", "small")
     assert scene.alone == found.alone
 
 
 def test_a_run_says_what_its_jobs_came_to() -> None:
     """A real one, the line of first come first served: nobody is displaced, something gets done,
     and no more an hour than the nodes could do, each far less than twice an H100 alone."""
-    outcome = topology.run(Play(100, True, GLOBAL_BATCH, "fcfs"), None)
+    outcome = topology.run(Play(100, "small", GLOBAL_BATCH, "fcfs"), None)
     nodes = [resource for resource in cluster_of(True) if tree_of(resource) in ("h100", "a100")]
     assert 0 < outcome.hours_per_hour < 2 * len(nodes)
     assert 0 < outcome.mean_retention <= 1
     assert outcome.displaced == 0
-    assert topology.run(Play(100, True, GLOBAL_BATCH, "fcfs"), None) == outcome
+    assert topology.run(Play(100, "small", GLOBAL_BATCH, "fcfs"), None) == outcome
 
 
 # --- what is made of it -------------------------------------------------------------------------
 
 
-def test_every_batch_is_played_in_every_way_with_every_seed(
+def test_every_case_is_played_in_every_way_with_every_seed(
     reported: Callable[..., Report],
 ) -> None:
     """Once each; a quick look has one batch and a small cluster, and who does not want the line has
-    only the market's two ways."""
+    only the market's ways."""
     reported()
-    keys = [(task.global_batch, task.way, task.seed) for task in PLAYS]
-    assert sorted(keys) == sorted(product(BATCHES, LABELS, SEEDS))
-    assert not any(task.is_small for task in PLAYS)
+    keys = [(task.size, task.global_batch, task.way, task.seed) for task in PLAYS]
+    cases = [*product(["usual"], BATCHES), ("double", GLOBAL_BATCH)]
+    expected = [(*case, way, seed) for case, way, seed in product(cases, LABELS, SEEDS)]
+    assert sorted(keys) == sorted(expected)
     PLAYS.clear()
     quick = reported(("market",), is_quick=True)
-    assert {(task.global_batch, task.way, task.is_small) for task in PLAYS} == {
-        (GLOBAL_BATCH, "aware", True),
-        (GLOBAL_BATCH, "oblivious", True),
+    ways = ["aware", "anywhere", "oblivious"]
+    assert {(task.global_batch, task.way, task.size) for task in PLAYS} == {
+        (GLOBAL_BATCH, way, "small") for way in ways
     }
     assert list(quick.batches) == ["64"]
-    assert list(quick.batches["64"].throughput) == ["aware", "oblivious"]
+    assert list(quick.batches["64"].throughput) == ways
+    assert quick.larger is None
 
 
 def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
@@ -141,8 +159,13 @@ def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
     a batch of 64 a fifth on top: 12.5 * 1.2 hours of work per hour are 15."""
     report = reported()
     main = report.batches["64"]
-    assert report.ratio == main.ratio == pytest.approx(25 / 13)
-    assert main.ci95 == pytest.approx((13 / 7, 2.0))
+    over = main.aware_over["oblivious"]
+    assert report.ratio == over.estimate == pytest.approx(25 / 13)
+    assert (over.low, over.high) == pytest.approx((13 / 7, 2.0))
+    assert main.aware_over["anywhere"].estimate == pytest.approx(25 / 17)
+    assert report.larger is not None
+    assert report.larger.aware_over["oblivious"].estimate == pytest.approx(50 / 13)
+    assert (main.nodes, report.larger.nodes) == (64, 128)
     assert main.throughput["aware"].estimate == pytest.approx(15.0)
     assert main.retention["fcfs"] == Interval(0.45, 0.45, 0.45)
     assert main.displaced == dict.fromkeys(LABELS, 2.5)
@@ -157,7 +180,8 @@ def test_a_goal_that_is_missed_is_said_to_be(
     report = reported()
     assert report.ratio == pytest.approx(21 / 13)
     assert not report.is_met
-    assert "The goal of 1.8 with a batch of 64 is NOT MET." in [*FIGURE.tell(report)]
+    told = "Aware over oblivious with a batch of 64: 1.62. The goal of 1.8 is NOT MET."
+    assert told in [*FIGURE.tell(report)]
 
 
 def test_where_nothing_is_done_there_is_no_ratio(
@@ -166,8 +190,11 @@ def test_where_nothing_is_done_there_is_no_ratio(
     """Over nothing at all it is 0, without bounds, and told without them."""
     monkeypatch.setattr(topology, "run", lambda task, data: Outcome(0.0, 0.0, 0))
     report = reported(is_quick=True)
-    assert (report.ratio, report.batches["64"].ci95) == (0.0, (None, None))
-    assert "Aware over oblivious, in throughput: 0.00." in [*FIGURE.tell(report)]
+    assert report.ratio == 0.0
+    assert report.batches["64"].aware_over["oblivious"] == Interval(0.0, None, None)
+    table = next(FIGURE.tell(report))
+    assert isinstance(table, Table)
+    assert [row[-1] for row in table.rows] == ["", "0.00", "0.00", ""]
 
 
 # --- how it is told -----------------------------------------------------------------------------
@@ -181,30 +208,30 @@ def test_the_shape_of_the_json(reported: Callable[..., Report]) -> None:
     document = msgspec.json.decode(text)
     assert list(document) == [
         *("figure", "ratio", "wanted_ratio", "is_met", "global_batch", "batches"),
-        *("oversubscribed", "seeds"),
+        *("larger", "oversubscribed", "seeds"),
     ]
     assert (document["figure"], document["seeds"]) == ("10", [100, 101])
     assert list(document["batches"]) == ["32", "64", "128"]
-    for its in document["batches"].values():
-        assert list(its) == ["throughput", "retention", "displaced", "ratio", "ci95"]
+    for its in (*document["batches"].values(), document["larger"]):
+        assert list(its) == ["nodes", "throughput", "retention", "displaced", "aware_over"]
         assert list(its["throughput"]) == list(its["retention"]) == list(LABELS)
         assert its["throughput"]["aware"].keys() == {"estimate", "low", "high"}
 
 
 def test_the_table_has_every_way(reported: Callable[..., Report]) -> None:
-    """A table for the batch, its ratio, whether the goal is met, and over which seeds. The margin
-    of two values that are 1.2 apart is 12.7 times 0.6."""
-    table, ratio, goal, seeds = FIGURE.tell(reported(is_quick=True))
+    """A table for the batch with its ratios, whether the goal is met, and over which seeds. The
+    margin of two values that are 1.2 apart is 12.7 times 0.6."""
+    table, goal, seeds = FIGURE.tell(reported(is_quick=True))
     assert isinstance(table, Table)
     assert table.title == "Training only, demand 1.5 times capacity, global batch 64"
     assert table.rows == (
-        ("market, aware", "15.0 ±7.6", "60.0% ±0.0", "2.5"),
-        ("market, oblivious", "7.8 ±7.6", "30.0% ±0.0", "2.5"),
-        ("FCFS", "11.4 ±7.6", "45.0% ±0.0", "2.5"),
+        ("market, aware", "15.0 ±7.6", "60.0% ±0.0", "2.5", ""),
+        ("market, anywhere", "10.2 ±7.6", "40.0% ±0.0", "2.5", "1.47 (1.44 to 1.50)"),
+        ("market, oblivious", "7.8 ±7.6", "30.0% ±0.0", "2.5", "1.92 (1.86 to 2.00)"),
+        ("FCFS", "11.4 ±7.6", "45.0% ±0.0", "2.5", ""),
     )
     assert {len(row) for row in table.rows} == {len(table.columns)}
-    assert ratio == "Aware over oblivious, in throughput: 1.92 (1.86 to 2.00)."
-    assert goal == "The goal of 1.8 with a batch of 64 is met."
+    assert goal == "Aware over oblivious with a batch of 64: 1.92. The goal of 1.8 is met."
     assert seeds == "Means over 2 seeds from 100 on, with 95% intervals."
 
 
@@ -216,6 +243,10 @@ def test_the_picture_is_the_same_each_time(reported: Callable[..., Report], tmp_
         FIGURE.draw(report, tmp_path / name)
     drawn = (tmp_path / "one.svg").read_text()
     assert drawn == (tmp_path / "other.svg").read_text()
-    for words in ("market, oblivious", "Hours of work done per hour", "demand over capacity 1.5"):
+    for words in (
+        "market, oblivious",
+        "Hours of work per hour and node",
+        "demand over capacity 1.5",
+    ):
         assert words in drawn
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")

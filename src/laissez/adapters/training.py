@@ -24,7 +24,7 @@ from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import covers, tree_of
-from laissez.workloads.training import Group, Plan, TrainingJob, plan, spot_of
+from laissez.workloads.training import Group, Plan, TrainingJob, plan
 
 TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
@@ -64,7 +64,7 @@ class TrainingAdapter(EconAdapter, frozen=True):
         """The domains of what is held, then the racks, as far as the adapter may order there."""
         if not self.looks_near:
             return ()
-        spots = [spot_of(each.resource, app.spec.setup.levels) for each in held]
+        spots = [app.spec.setup.spot(each.resource) for each in held]
         places = dict.fromkeys(
             place
             for place in (*(spot.domain for spot in spots), *(spot.rack for spot in spots))

@@ -40,7 +40,7 @@ from laissez.workloads.application import US_PER_S
 from laissez.workloads.batch import Work
 from laissez.workloads.inference import Load, Trace, profile
 from laissez.workloads.inference.capacity import NodeRates, node_rates
-from laissez.workloads.training import Distance, Setup, spot_of
+from laissez.workloads.training import Distance, Setup
 from laissez.workloads.training.options import options
 from laissez.workloads.training.search import fastest
 
@@ -181,7 +181,7 @@ def _samples(labour: Training, resources: tuple[str, ...]) -> Pieces:
     setup = labour.spec.setup
     curves = {
         kind: training_curve(setup, kind, sizes)
-        for kind, sizes in _sizes(resources, setup.levels).items()
+        for kind, sizes in _sizes(resources, setup).items()
         if kind in setup.kinds
     }
 
@@ -204,10 +204,10 @@ class Sizes(NamedTuple):
     total: int
 
 
-def _sizes(resources: tuple[str, ...], levels: tuple[str, ...]) -> dict[str, Sizes]:
+def _sizes(resources: tuple[str, ...], setup: Setup) -> dict[str, Sizes]:
     found: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for resource in resources:
-        spot = spot_of(resource, levels)
+        spot = setup.spot(resource)
         domains, racks = found.setdefault(spot.kind, (Counter(), Counter()))
         domains[spot.domain or resource] += 1
         racks[spot.rack or resource] += 1

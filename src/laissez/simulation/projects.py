@@ -22,6 +22,7 @@ from laissez.adapters.econ import EconAdapter
 from laissez.adapters.intent import Terms
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.training import TRAINING_PRICING, TrainingAdapter
+from laissez.simulation.oblivious import ObliviousJob
 from laissez.workloads.application import US_PER_S, Application
 from laissez.workloads.batch import BatchJob, Work
 from laissez.workloads.inference import InferenceService, InferenceSpec, Trace
@@ -32,6 +33,9 @@ SECONDS_PER_HOUR = 3_600
 US_PER_HOUR = SECONDS_PER_HOUR * US_PER_S
 
 Class = Literal["inference", "training", "batch"]
+Bidding = Literal["aware", "anywhere", "oblivious"]
+"""Training that knows of distances bids for nodes near those that it has; or for any, though it
+makes the best of where they are; or it does not know of distances at all."""
 
 
 class Labour(Protocol):
@@ -89,8 +93,7 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
 
     spec: TrainingSpec
     pricing: Pricing = TRAINING_PRICING
-    looks_near: bool = True
-    """Whether it bids for nodes near those that it has."""
+    bidding: Bidding = "aware"
     may_preempt: bool = False
     is_preemptible: bool = True
 
@@ -101,12 +104,13 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
         return self.spec.samples / per_s / SECONDS_PER_HOUR
 
     def begin(self, at_us: int) -> TrainingJob:
-        return TrainingJob(self.spec, at_us)
+        job = ObliviousJob if self.bidding == "oblivious" else TrainingJob
+        return job(self.spec, at_us)
 
     def adapter(self, app: TrainingJob, terms: Terms, worth_micros: int) -> Adapter:
         """A unit is an hour of work an hour."""
         value = worth_micros / self.hours
-        return TrainingAdapter(terms, value, self.pricing, looks_near=self.looks_near)
+        return TrainingAdapter(terms, value, self.pricing, looks_near=self.bidding == "aware")
 
     def performance(self, app: TrainingJob) -> float:
         return min(1.0, app.samples_done / self.spec.samples)

@@ -9,7 +9,6 @@ beside each other in the order of the legend.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -87,27 +86,41 @@ def draw_retention(
 
 
 def draw_bars(
-    path: Path, *, title: str, bars: Mapping[str, Interval], axis: str, footnote: str
+    path: Path,
+    *,
+    title: str,
+    groups: Mapping[str, Mapping[str, Interval]],
+    labels: Mapping[str, str],
+    axis: str,
+    footnote: str,
 ) -> None:
-    """One bar each, with its interval; three of a group look different from each other."""
+    """A group of bars with their intervals beside the other; each of a group has its own look."""
+    shown = [name for name in labels if any(name in group for group in groups.values())]
+    looks = dict(zip(shown, LOOKS.values(), strict=False))
+    width = BOXES_ROOM / len(shown)
     with sheet(path, height_inches=ROW_INCHES + 1.1, title=title) as figure:
         axes = figure.subplots()
-        looks = cycle(list(LOOKS.values())[:3])
-        for place, (its, interval) in enumerate(zip(looks, bars.values(), strict=False)):
+        for at, name in enumerate(shown):
+            bars = {
+                place + BOXES_ROOM * _offset(at, len(shown)): group[name]
+                for place, group in enumerate(groups.values())
+                if name in group
+            }
             axes.bar(
-                place,
-                interval.estimate,
-                0.6,
+                list(bars),
+                [each.estimate for each in bars.values()],
+                width * 0.8,
                 yerr=[
-                    [_margin(interval.estimate, interval.low)],
-                    [_margin(interval.estimate, interval.high)],
+                    [_margin(each.estimate, each.low) for each in bars.values()],
+                    [_margin(each.estimate, each.high) for each in bars.values()],
                 ],
                 capsize=4,
-                **its.box,
+                **looks[name].box,
             )
-        axes.set_xticks(range(len(bars)), list(bars))
+        axes.set_xticks(range(len(groups)), list(groups))
         axes.set_ylabel(axis)
-        axes.set_xlabel(footnote)
+        keys: list[Artist] = [Patch(label=labels[name], **looks[name].box) for name in shown]
+        legend_below(figure, keys, columns=len(keys), footnote=footnote)
 
 
 def _draw_means(axes: Axes, row: Row, contracts: Sequence[str]) -> None:

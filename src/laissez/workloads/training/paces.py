@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from laissez.model.paths import tree_of
 from laissez.workloads.training.options import Signature
-from laissez.workloads.training.placement import Spot, spot_of
+from laissez.workloads.training.placement import Spot
 from laissez.workloads.training.planner import Planner
 from laissez.workloads.training.stock import canonical
 
@@ -21,7 +21,7 @@ class Paces:
 
     def __init__(self, planner: Planner, nodes: Sequence[str]) -> None:
         self._planner = planner
-        self._levels = planner.setup.levels
+        self._setup = planner.setup
         self._kinds = planner.setup.kinds
         self._known: dict[tuple[frozenset[str], tuple[str, ...]], float] = {}
         self.spots = {node: self.spot(node) for node in nodes}
@@ -40,7 +40,7 @@ class Paces:
         return tree_of(place) in self._kinds
 
     def spot(self, place: str) -> Spot:
-        return spot_of(place, self._levels)
+        return self._setup.spot(place)
 
     def nearest(self, resource: str, gone: Collection[str]) -> list[str]:
         """The nodes that are left, the one in question first."""
@@ -55,7 +55,7 @@ class Paces:
         for spot in self.spots.values():
             if spot.kind == kind:
                 base = spot.rack or kind
-        open_levels = len(self._levels) + 1 - len(base.split("/"))
+        open_levels = len(self._setup.levels) + 1 - len(base.split("/"))
         places = []
         for index in range(count):
             # In a new rack the levels above the host are new, but shared.

@@ -143,7 +143,7 @@ class Planner:
     def _planned(
         self, groups: tuple[Group, ...], value_per_unit: float | None, needed_pace: float | None
     ) -> Plan:
-        offered = stock_of(groups, self.setup.levels)
+        offered = stock_of(groups, self.setup)
         stock = {kind: offered[kind] for kind in self.setup.kinds if kind in offered}
         if value_per_unit is None:
             found, region = self._fastest(stock)

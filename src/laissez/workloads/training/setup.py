@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from laissez.model.paths import covers
+from laissez.model.paths import covers, tree_of
 from laissez.workloads.application import BadApplication
 from laissez.workloads.training.gpus import GPUS, Gpu
-from laissez.workloads.training.placement import DEFAULT_LEVELS, spot_of
+from laissez.workloads.training.placement import DEFAULT_LEVELS, Spot, spot_of
 from laissez.workloads.training.profiles import MODELS
 
 
@@ -20,6 +20,8 @@ class TrainingError(BadApplication):
 class Setup(msgspec.Struct, frozen=True):
     """A model, the trees that it can use, best first, each with its GPU, and the levels of paths.
 
+    With `one_domain` each tree is one scale-up domain, and paths say nothing of distance.
+
     Without a global batch it is the one that the model's authors train with. The smaller it is,
     the oftener gradients are exchanged, and the more it matters where GPUs are.
     """
@@ -28,6 +30,7 @@ class Setup(msgspec.Struct, frozen=True):
     gpus: tuple[tuple[str, str], ...] = (("h100", "H100"), ("a100", "A100-80"))
     levels: tuple[str, ...] = DEFAULT_LEVELS
     global_batch: int | None = None
+    one_domain: bool = False
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:
@@ -54,6 +57,13 @@ class Setup(msgspec.Struct, frozen=True):
     @property
     def batch(self) -> int:
         return self.global_batch or MODELS[self.model].global_batch
+
+    def spot(self, path: str) -> Spot:
+        """Where a GPU at or under a path is."""
+        if self.one_domain:
+            kind = tree_of(path)
+            return Spot(kind, kind, kind)
+        return spot_of(path, self.levels)
 
     def gpu(self, kind: str) -> Gpu:
         return GPUS[dict(self.gpus)[kind]]

@@ -17,7 +17,7 @@ import msgspec
 from laissez.model.paths import tree_of
 from laissez.workloads.training.gpus import Distance
 from laissez.workloads.training.iteration import Shape
-from laissez.workloads.training.placement import spot_of
+from laissez.workloads.training.setup import Setup
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -53,12 +53,12 @@ class Slot(NamedTuple):
     units: tuple[Unit, ...]
 
 
-def stock_of(groups: Iterable[Group], levels: tuple[str, ...]) -> dict[str, tuple[Rack, ...]]:
+def stock_of(groups: Iterable[Group], setup: Setup) -> dict[str, tuple[Rack, ...]]:
     """The racks of each kind."""
     kinds: dict[str, dict[str, dict[str, list[Unit]]]] = {}
     order = 0
     for group in groups:
-        spot = spot_of(group.place, levels)
+        spot = setup.spot(group.place)
         for _ in range(group.count):
             racks = kinds.setdefault(spot.kind, {})
             alone = f"{group.place} #{order}"

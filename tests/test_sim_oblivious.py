@@ -1,0 +1,86 @@
+"""A training job whose owner knows nothing of distances: what it believes, and what gets done."""
+
+import pytest
+
+from laissez.adapters.intent import Terms
+from laissez.adapters.training import TrainingAdapter
+from laissez.simulation.oblivious import ObliviousJob
+from laissez.simulation.projects import Bidding, Training
+from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
+from laissez.workloads.training.planner import planner_of
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+SPEC = TrainingSpec(
+    150_000, Setup(global_batch=64), deadline_us=60 * MINUTE, nodes_max=16, reconfigure_s=60.0
+)
+NEIGHBOURS = tuple(f"h100/z0/r0/n0/h0/g{gpu}" for gpu in range(4))
+SCATTERED = tuple(f"h100/z{rack // 2}/r{rack % 2}/n0/h0/g0" for rack in range(4))
+
+
+def job_on(nodes: tuple[str, ...]) -> ObliviousJob:
+    job = ObliviousJob(SPEC)
+    for node in nodes:
+        job.gain(node, 0)
+    return job
+
+
+def test_neighbours_and_strangers_are_alike_to_it() -> None:
+    """The same pace, worth and roles; only what is done differs, and that is what it reports."""
+    near, far = job_on(NEIGHBOURS), job_on(SCATTERED)
+    assert near.pace == far.pace == pytest.approx(near.real.pace)
+    assert far.real.pace < 0.8 * far.pace
+    assert near.worth_of_gaining("h100") == far.worth_of_gaining("h100")
+    for one, other in zip(NEIGHBOURS, SCATTERED, strict=True):
+        assert near.worth_of_losing(one) == far.worth_of_losing(other)
+        assert not far.is_redundant(other)
+    for job in (near, far):
+        job.advance(20 * MINUTE)
+        assert job.samples_done == job.real.samples_done > 0
+    assert far.samples_done < 0.8 * near.samples_done
+    assert far.needed_pace > near.needed_pace
+
+
+def test_what_it_does_is_what_the_same_job_does() -> None:
+    """With the same nodes at the same times as one that knows, however finely time passes."""
+    knows, fine, coarse = TrainingJob(SPEC), ObliviousJob(SPEC), ObliviousJob(SPEC)
+    for at_s in range(0, 1_800, 10):
+        fine.advance(at_s * SECOND)
+        for index, node in enumerate(SCATTERED):
+            for job in (knows, fine, coarse):
+                if at_s == 200 * index:
+                    job.gain(node, at_s * SECOND)
+                elif at_s == 900 + 100 * index:
+                    job.lose(node, at_s * SECOND)
+    for job in (knows, fine, coarse):
+        job.advance(1_800 * SECOND)
+    assert fine.samples_done == coarse.samples_done == knows.samples_done > 0
+
+
+def test_it_is_done_when_the_work_is_not_when_it_would_be_if_nodes_were_near() -> None:
+    """At the believed pace the deadline would be kept with time to spare."""
+    job = job_on(SCATTERED)
+    work_s = SPEC.samples / planner_of(SPEC.setup).reference_samples_per_s
+    believed_us = round(MINUTE + work_s / job.pace * SECOND)
+    assert believed_us < (SPEC.deadline_us or 0)
+    job.advance(believed_us + SECOND)
+    was_done = job.is_done
+    job.advance(10 * believed_us)
+    assert (was_done, job.is_done, job.real.is_done) == (False, True, True)
+    assert job.samples_done == SPEC.samples
+
+
+def test_who_bids_obliviously_is_such_a_job() -> None:
+    """And it asks nowhere near; who asks anywhere knows all the same what is near."""
+    ways: dict[Bidding, type] = {
+        "aware": TrainingJob,
+        "anywhere": TrainingJob,
+        "oblivious": ObliviousJob,
+    }
+    for bidding, kind in ways.items():
+        labour = Training(SPEC, bidding=bidding)
+        job = labour.begin(0)
+        assert type(job) is kind
+        adapter = labour.adapter(job, Terms("job", ("h100",), SECOND), 1_000_000)
+        assert isinstance(adapter, TrainingAdapter)
+        assert adapter.looks_near == (bidding == "aware")
