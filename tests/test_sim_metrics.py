@@ -229,6 +229,18 @@ def test_where_nothing_is_charged_there_is_no_performance_per_cost() -> None:
     assert found.revenue_charge == 0
 
 
+def test_services_that_miss_their_objective_too_often_give_some_back() -> None:
+    """By hand, of $100 for 7,200 requests: all kept, nothing; 99.5% are paid and a tenth of that
+    goes back, 50% and a quarter. Jobs have no such agreement, nor has who has no budget."""
+    names = ("kept", "nearly", "half", "unpaid")
+    projects = [*map(serving, names), batch("job")]
+    paid = dict.fromkeys(("kept", "nearly", "half", "job"), 100_000_000)
+    done = {"kept": 7_200.0, "nearly": 7_164.0, "half": 3_600.0, "unpaid": 3_600.0, "job": 0.5}
+    world = msgspec.structs.replace(setting(*projects), budgets=paid)
+    found = measure(world, alone(**dict.fromkeys(done, 1.0)), history(done))
+    assert found.credits_dollars == pytest.approx({"nearly": 9.95, "half": 12.5})
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 10**21)), max_size=10))
 def test_revenue_is_the_sum_of_charges_to_the_unit(charged: list[tuple[str, int]]) -> None:
     """Also beyond what a float or a machine word can hold, there and back through JSON."""

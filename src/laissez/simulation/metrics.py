@@ -8,6 +8,10 @@ Degradation is what is missing to 1 on average.
 projects' worth of work a dollar bought. It is no mean of ratios, in which a project that paid
 nearly nothing for nearly nothing would count as much as all others.
 
+**Credits** are what services give back to their customers where they miss their objectives too
+often, by the tiers of their agreement. Customers pay what the project is worth for all requests,
+and for those within the objective as much of it as they are of all.
+
 **Moves.** A holding can end in three ways. The holder is *displaced*: another's bid, the operator's
 floor, a preemption or a withdrawal takes it, whatever the holder wants. Or the holder has *given it
 up*: it has lowered its limit below the rate, on purpose, since the node is worth less to it than to
@@ -39,6 +43,7 @@ from laissez.simulation.projects import US_PER_HOUR, Batch, Project, Serving, Tr
 from laissez.simulation.recording import micros
 from laissez.simulation.setting import History, Setting, Stint
 from laissez.workloads.application import US_PER_S
+from laissez.workloads.inference import service_credit
 
 MICROS_PER_DOLLAR = 1_000_000
 STARVED_BELOW = 0.1
@@ -97,6 +102,8 @@ class Metrics(msgspec.Struct, frozen=True):
     """The sum of all charges, exactly, in the market's unit."""
     retention_per_dollar: float | None
     """None if nothing was charged."""
+    credits_dollars: dict[str, float]
+    """Of services that give some back."""
     throughput: Throughput
     utilisation: float
     moves: Moves
@@ -125,6 +132,7 @@ def measure(setting: Setting, alone: Mapping[str, Reference], history: History) 
         total_cost_dollars=_dollars(revenue),
         revenue_charge=revenue,
         retention_per_dollar=sum(shares) / _dollars(revenue) if revenue else None,
+        credits_dollars=_credits(setting, history),
         throughput=_throughput(setting, history),
         utilisation=_utilisation(setting, history.stints),
         moves=_moves(history.stints),
@@ -182,6 +190,20 @@ def _charges(projects: Iterable[Project], stints: Iterable[Stint]) -> dict[str, 
     for stint in stints:
         charges[stint.tenant] += stint.charge
     return charges
+
+
+def _credits(setting: Setting, history: History) -> dict[str, float]:
+    """By project; who has no budget is worth no certain amount."""
+    credits: dict[str, float] = {}
+    for project in setting.projects:
+        labour = project.labour
+        worth = setting.budgets.get(project.name, 0) / MICROS_PER_DOLLAR
+        if isinstance(labour, Serving) and labour.requests:
+            attainment = history.performance[project.name] / labour.requests
+            credit = service_credit(attainment) * attainment * worth
+            if credit:
+                credits[project.name] = credit
+    return credits
 
 
 def _throughput(setting: Setting, history: History) -> Throughput:

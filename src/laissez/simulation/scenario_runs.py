@@ -19,7 +19,7 @@ from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.figure import Outcome, Summary, summary_of
 from laissez.simulation.fitted import requests_of
 from laissez.simulation.intervals import Interval, lowering
-from laissez.simulation.metrics import ENDINGS, measure
+from laissez.simulation.metrics import ENDINGS, Metrics, measure
 from laissez.simulation.projects import US_PER_HOUR, Class, Project
 from laissez.simulation.recording import MINUTE_US
 from laissez.simulation.regimes import Alone
@@ -125,7 +125,7 @@ def run_play(task: Play, data: Path | None) -> Played:
     history = CONTRACTS[task.contract].play(setting, task.seed)
     metrics = measure(setting, task.alone, history)
     tenants = {
-        project.name: _tenant(project, setting, task.alone, history, metrics.cost_dollars)
+        project.name: _tenant(project, setting, task.alone, history, metrics)
         for project in setting.projects
     }
     outcome = Outcome(metrics.retention, metrics)
@@ -168,16 +168,15 @@ def _tenant(
     setting: Setting,
     alone: Mapping[str, Alone],
     history: History,
-    costs: Mapping[str, float],
+    metrics: Metrics,
 ) -> TenantOutcome:
     own = [stint for stint in history.stints if stint.tenant == project.name]
-    performance = alone[project.name].performance
     return TenantOutcome(
         kind=kind_of(project),
         arrives_us=project.arrives_us,
         ends_us=project.ends_us,
-        retention=min(1.0, history.performance[project.name] / performance) if performance else 1.0,
-        cost_dollars=costs[project.name],
+        retention=metrics.retention[project.name],
+        cost_dollars=metrics.cost_dollars[project.name],
         budget_dollars=setting.budgets[project.name] / MICROS_PER_DOLLAR,
         node_hours=sum(stint.to_us - stint.from_us for stint in own) / US_PER_HOUR,
         node_hours_alone=alone[project.name].node_hours,

@@ -93,6 +93,8 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     cost_dollars: float | None = None
     """Of all projects, per run: the operator's revenue."""
     retention_per_dollar: float | None = None
+    credits_dollars: float | None = None
+    """What all services of a run give back to their customers."""
     throughput: dict[str, float] | None = None
     utilisation: float | None = None
     moves: dict[str, float] | None = None
@@ -126,6 +128,7 @@ def _with_metrics(retained: Summary, found: Sequence[Metrics]) -> Summary:
         retained,
         cost_dollars=dollars / len(found),
         retention_per_dollar=retention / dollars if dollars else None,
+        credits_dollars=fmean(sum(each.credits_dollars.values()) for each in found),
         throughput=_means(Throughput, [each.throughput for each in found]),
         utilisation=fmean(each.utilisation for each in found),
         moves=_means(Moves, [each.moves for each in found]),
