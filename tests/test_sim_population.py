@@ -28,10 +28,12 @@ from laissez.simulation.regimes import (
     READINGS,
     REGIMES,
     RESOURCES,
+    Alone,
     Crowd,
     alone,
     budgets,
     crowd,
+    crowd_of,
     prices,
     setting_of,
 )
@@ -191,6 +193,18 @@ def test_a_regime_is_as_near_as_whole_projects_come(ratio: float) -> None:
     assert off <= abs(more / capacity - ratio)
     assert off <= abs(sum(hours[:-1]) / capacity - ratio)
     assert off < 0.1
+
+
+def test_a_job_that_is_late_alone_is_sent_away() -> None:
+    """With a little work left it does not come; a service that misses some requests does."""
+    others = iter(some_projects())
+    comers = []
+    for kind, done in ((Training, 0.99), (Batch, 0.5), (Serving, 0.9), (Training, 1.0)):
+        newcomer = next(each for each in others if isinstance(each.labour, kind))
+        comers.append((newcomer, Alone(1.0, done, 1.0)))
+    found = crowd_of(comers, 1.0, RESOURCES)
+    assert found.projects == (comers[2][0], comers[3][0])
+    assert found.ratio == 2.0 / len(RESOURCES)
 
 
 def test_a_regime_has_everybody_of_every_lower_one() -> None:

@@ -53,8 +53,8 @@ SERVED = ("Llama-3.1-8B", "Qwen3-32B")
 HARDWARE = {"h100": Hardware("h100_sxm"), "a100": Hardware("a100_sxm")}
 GPUS = (("h100", "H100"), ("a100", "A100-80"))
 SATISFIABLE = 0.95
-"""Of the time that it has: alone, a training job is done by its deadline, but for one in a hundred
-that begins a node short and has to be configured twice."""
+"""Of the time that it has: alone, a training job is done by its deadline, but for one in fifty that
+begins a node short and has to be configured twice."""
 CHECKPOINT_S = 300.0
 SPEEDS = {"h100": 1.0, "a100": 24.3 / 48.0}
 """Dorado 0.2.4 on 8 GPUs each, 24.3 and 48.0 minutes (NIG/DDBJ, 2024)."""

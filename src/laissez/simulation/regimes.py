@@ -24,7 +24,7 @@ import msgspec
 
 from laissez.model.paths import tree_of
 from laissez.simulation.population import HORIZON_US, project
-from laissez.simulation.projects import US_PER_HOUR, Project
+from laissez.simulation.projects import US_PER_HOUR, Project, Serving
 from laissez.simulation.queueing import Queueing
 from laissez.simulation.requests import Requests
 from laissez.simulation.rules import FirstCome
@@ -95,6 +95,12 @@ def node_hours(history: History) -> float:
     return sum(stint.to_us - stint.from_us for stint in history.stints) / US_PER_HOUR
 
 
+def is_satisfiable(project: Project, own: Alone) -> bool:
+    """Alone, a job is done in time. There are nodes for all of a service's requests; those that it
+    misses came sooner than it could start a node for them."""
+    return isinstance(project.labour, Serving) or own.performance >= 1
+
+
 def crowd(
     seed: int, ratio: float, requests: Requests, resources: tuple[str, ...] = RESOURCES
 ) -> Crowd:
@@ -107,12 +113,15 @@ def crowd(
 def crowd_of(
     comers: Iterable[tuple[Project, Alone]], ratio: float, resources: tuple[str, ...] = RESOURCES
 ) -> Crowd:
-    """The first of those who come, as many as bring demand nearest to the ratio."""
+    """The first of those who come, as many as bring demand nearest to the ratio. Who could not be
+    satisfied alone is sent away."""
     capacity = len(resources) * HORIZON_US / US_PER_HOUR
     found: dict[str, Alone] = {}
     projects: list[Project] = []
     demand = 0.0
     for newcomer, own in comers:
+        if not is_satisfiable(newcomer, own):
+            continue
         if abs(demand + own.node_hours - ratio * capacity) > abs(demand - ratio * capacity):
             break
         projects.append(newcomer)
