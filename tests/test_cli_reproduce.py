@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from laissez.cli import reproduce as commands
 from laissez.cli.main import cli
 from laissez.simulation.figures import contention
-from laissez.simulation.figures.contention import Alones, Comers, Play
+from laissez.simulation.figures.contention import Alones, Comer, Comers, Play
 from laissez.simulation.figures.figure import Outcome
 from laissez.simulation.regimes import Alone
 
@@ -32,8 +32,11 @@ def refusal(*words: str) -> str:
     return line.removeprefix("laissez: ")
 
 
+ALONE = Alone(1.0, 1.0, 1e6)
+
+
 def two_alone(task: Comers, data: Path | None) -> Alones:
-    return Alones((Alone(1.0, 1.0, 1e6),) * 2, (2,) * len(task.regimes))
+    return Alones((Comer(0, ALONE), Comer(1, ALONE)), (2,) * len(task.regimes))
 
 
 def played(task: Play, data: Path | None) -> Outcome:
@@ -109,7 +112,7 @@ def test_the_json_of_figure_10(keeping: tuple[str, ...]) -> None:
     assert document["is_met"] == (document["ratio"] >= document["wanted_ratio"])
     assert run(*words, "--json").stdout == first
     told = run(*words).stdout
-    assert f"Aware over oblivious, in throughput: {document['ratio']:.2f}." in told
+    assert f"Aware over oblivious with a batch of 64: {document['ratio']:.2f}." in told
     for label in ("market, aware", "market, oblivious", "FCFS"):
         assert label in told
 

@@ -13,7 +13,7 @@ import pytest
 from laissez.simulation import runs as running
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures import FIGURES, contention, contention_tables
-from laissez.simulation.figures.contention import Alones, Comers, Play, cluster_of
+from laissez.simulation.figures.contention import Alones, Comer, Comers, Play, cluster_of
 from laissez.simulation.figures.figure import (
     QUICK_SEEDS,
     SEEDS,
@@ -307,7 +307,7 @@ KEPT = {
 
 def few_alone(task: Comers, data: Path | None) -> Alones:
     """Three come in the lowest regime, then one more in each."""
-    own = tuple(Alone(1.0, 1.0, 1e6) for _ in range(8))
+    own = tuple(Comer(at, Alone(1.0, 1.0, 1e6)) for at in range(8))
     return Alones(own, tuple(3 + at for at in range(len(task.regimes))))
 
 
@@ -317,7 +317,7 @@ def played(task: Play, data: Path | None) -> Outcome:
     kept = KEPT[task.contract] + (task.seed - 101) * 0.01 * (task.contract != "clairvoyant")
     if task.reading == "demand" and task.contract == "market":
         kept -= 0.05
-    return Outcome({f"tenant-{at}": kept for at in range(len(task.alone))})
+    return Outcome({f"tenant-{at}": kept for at in range(len(task.comers))})
 
 
 PLAYED: list[Play] = []
@@ -381,7 +381,7 @@ def test_each_run_is_made_once_for_all_who_share_it(plays: list[Play]) -> None:
 def test_a_regime_has_those_who_come_in_it(plays: list[Play]) -> None:
     """Each run is told of the first so many."""
     for task in plays:
-        assert len(task.alone) == 3 + REGIMES.index(task.regime)
+        assert len(task.comers) == 3 + REGIMES.index(task.regime)
 
 
 def test_the_goals_are_measured_by_hand(report: contention.Report) -> None:
@@ -498,20 +498,24 @@ def test_regimes_share_what_their_projects_do_alone() -> None:
     found = contention.run_alone(task, None)
     for regime, joining in zip(task.regimes, found.joining, strict=True):
         own = crowd(100, regime, requests_of(None), cluster_of(True))
-        assert found.alone[:joining] == tuple(own.alone.values())
+        assert [each.alone for each in found.comers[:joining]] == list(own.alone.values())
 
 
-def test_a_run_of_the_figure_is_a_run_of_its_contract() -> None:
-    """What the task gives is what playing the regime gives, and what can be explained."""
-    everybody = contention.run_alone(Comers(102, True, (0.4,)), None)
-    task = Play(102, True, 0.4, "fcfs", "demand", 0.7, everybody.alone)
-    own = crowd(102, 0.4, requests_of(None), cluster_of(True))
+@pytest.mark.parametrize(("seed", "away"), [(102, []), (8, [1])])
+def test_a_run_of_the_figure_is_a_run_of_its_contract(seed: int, away: list[int]) -> None:
+    """What the task gives is what playing the regime gives, and what can be explained; also if
+    somebody is sent away."""
+    everybody = contention.run_alone(Comers(seed, True, (0.7,)), None)
+    numbers = [each.number for each in everybody.comers]
+    assert sorted({*range(len(numbers))} - {*numbers}) == away
+    task = Play(seed, True, 0.7, "fcfs", "demand", 0.7, everybody.comers)
+    own = crowd(seed, 0.7, requests_of(None), cluster_of(True))
     setting = setting_of(own, "demand", 0.7, cluster_of(True))
-    history = CONTRACTS["fcfs"].play(setting, 102)
+    history = CONTRACTS["fcfs"].play(setting, seed)
     found = contention.run_play(task, None)
     assert found.metrics == measure(setting, own.alone, history)
     assert found.retention == found.metrics.retention
-    scene = contention.scene(102, 0.4, "demand", 0.7, True, None)
+    scene = contention.scene(seed, 0.7, "demand", 0.7, True, None)
     assert (scene.setting, scene.alone) == (setting, own.alone)
 
 

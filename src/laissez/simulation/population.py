@@ -73,6 +73,11 @@ def project(seed: int, number: int, requests: Requests) -> Project:
     return _batch(name, seed, number)
 
 
+def number_of(project: Project) -> int:
+    """The one that it was drawn with."""
+    return int(project.name.rpartition("-")[2])
+
+
 @lru_cache
 def _servable() -> tuple[tuple[str, str], ...]:
     """The models and objectives that a single H100 can keep."""

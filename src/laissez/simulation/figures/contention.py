@@ -37,7 +37,7 @@ from laissez.simulation.figures.figure import (
 from laissez.simulation.fitted import requests_of
 from laissez.simulation.intervals import lowering
 from laissez.simulation.metrics import measure
-from laissez.simulation.population import project
+from laissez.simulation.population import number_of, project
 from laissez.simulation.projects import Project
 from laissez.simulation.regimes import (
     BASE_SHARES,
@@ -105,15 +105,22 @@ class Comers(msgspec.Struct, frozen=True):
     regimes: tuple[float, ...]
 
 
-class Alones(msgspec.Struct, frozen=True):
-    """What everybody does alone, by number; and how many of them come in each regime."""
+class Comer(msgspec.Struct, frozen=True):
+    """One of those who come: its number, and what it does alone."""
 
-    alone: tuple[Alone, ...]
+    number: int
+    alone: Alone
+
+
+class Alones(msgspec.Struct, frozen=True):
+    """Everybody who comes, in their order; and how many of them come in each regime."""
+
+    comers: tuple[Comer, ...]
     joining: tuple[int, ...]
 
 
 class Play(msgspec.Struct, frozen=True):
-    """A contract plays the crowd of a seed in a regime; `alone` is what each of it does alone."""
+    """A contract plays the crowd of a seed in a regime."""
 
     seed: int
     is_small: bool
@@ -121,7 +128,7 @@ class Play(msgspec.Struct, frozen=True):
     contract: str
     reading: Reading
     base_share: float
-    alone: tuple[Alone, ...]
+    comers: tuple[Comer, ...]
 
 
 def run_alone(task: Comers, data: Path | None) -> Alones:
@@ -129,14 +136,14 @@ def run_alone(task: Comers, data: Path | None) -> Alones:
     everybody = crowd(task.seed, max(task.regimes), _requests(data), cluster)
     comers = [(each, everybody.alone[each.name]) for each in everybody.projects]
     return Alones(
-        tuple(everybody.alone.values()),
+        tuple(Comer(number_of(each), own) for each, own in comers),
         tuple(len(crowd_of(comers, regime, cluster).projects) for regime in task.regimes),
     )
 
 
 def run_play(task: Play, data: Path | None) -> Outcome:
     cluster = cluster_of(task.is_small)
-    comers = ((_project(task.seed, at, data), own) for at, own in enumerate(task.alone))
+    comers = ((_project(task.seed, each.number, data), each.alone) for each in task.comers)
     found = crowd_of(comers, task.regime, cluster)
     setting = setting_of(found, task.reading, task.base_share, cluster)
     if task.contract == CLAIRVOYANT:
@@ -237,7 +244,7 @@ def _play(wanted: Wanted, seed: int, key: Key, everybody: Alones) -> Play:
         contract,
         READINGS[0] if contract == CLAIRVOYANT else reading,
         share if contract in WITH_FLOORS else BASE_SHARES[0],
-        everybody.alone[:joining],
+        everybody.comers[:joining],
     )
 
 
