@@ -4,7 +4,8 @@ Every process makes itself a worker once, and is then handed task after task: wh
 common is sent only once. A single task, or a single process, is the caller's own.
 
 Ctrl-C reaches all processes of a terminal; only the first heeds it, and ends the others. So does
-whoever closes the results before the last.
+whoever closes the results before the last. And if the first is killed, the others end by
+themselves, in the midst of what they do.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import signal
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
+from threading import Thread
 from typing import Any, TypeVar
 
 Task = TypeVar("Task")
@@ -71,8 +73,16 @@ _worker: Callable[[Any], Any] | None = None
 
 def _begin(worker: Callable[[], Callable[[Any], Any]]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_the_first, daemon=True).start()
     global _worker  # noqa: PLW0603 - an initialiser has no other way to leave something
     _worker = worker()
+
+
+def _end_with_the_first() -> None:
+    first = parent_process()
+    assert first is not None
+    first.join()
+    os._exit(1)
 
 
 def _work(task: Any) -> Any:
