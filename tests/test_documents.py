@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
+from laissez.amounts import duration_text, microseconds
 from laissez.documents import (
     BadDocument,
     BadField,
@@ -23,6 +24,7 @@ from laissez.documents import (
     read,
 )
 from laissez.documents.source import CHARACTERS_MAX, NESTING_MAX
+from laissez.model.values import MAX_TIME
 
 
 class Colour(enum.Enum):
@@ -213,7 +215,7 @@ def test_dollars_are_exact_to_the_last_digit(dollars: Decimal, is_quoted: bool) 
         ("name: x\nmargin: 5", 2, 9, "a percentage needs a unit; write 5%"),
         ("name: x\nshare: 25", 2, 8, "'25' is not a share; write 25% or 0.25"),
         ("name: x\nshare: 125%", 2, 8, "'125%' is more than all"),
-        ("name: x\npause: 0s", 2, 8, "this is 0; write more than 0"),
+        ("name: x\npause: 0s", 2, 8, "this is 0s; write more than 0s"),
         ("name: x\ncount: 0", 2, 8, "this is 0; write 1 or more"),
         ("name: x\ncount: 9", 2, 8, "this is 9; write 8 or less"),
         ("name: x\ncount: 2.5", 2, 8, "here must be a whole number in plain digits, such as 12"),
@@ -431,3 +433,11 @@ def test_any_fields_are_read_or_refused(fields: dict[str, str]) -> None:
         assert {each.line for each in found.problems} <= set(range(1, len(fields) + 2))
         return
     assert msgspec.convert(msgspec.to_builtins(found.value), Everything) == found.value
+
+
+@given(st.integers(0, MAX_TIME))
+def test_a_duration_is_written_as_it_is_read(duration_us: int) -> None:
+    """There and back; in the largest units."""
+    assert microseconds(duration_text(duration_us)) == duration_us
+    assert duration_text(5_400_000_000) == "1h30m"
+    assert duration_text(0) == "0s"

@@ -41,6 +41,25 @@ def test_neighbours_and_strangers_are_alike_to_it() -> None:
     assert far.needed_pace > near.needed_pace
 
 
+def test_among_neighbours_it_is_like_any_other() -> None:
+    """Whoever is right about distances bids as well with the belief as without: the same worth,
+    the same end in sight, the same at stake."""
+    knows, believes = TrainingJob(SPEC), job_on(NEIGHBOURS)
+    for node in NEIGHBOURS:
+        knows.gain(node, 0)
+    for minute in range(0, 60, 7):
+        for job in (knows, believes):
+            job.advance(minute * MINUTE)
+        assert believes.is_done == knows.is_done
+        assert believes.done_us == pytest.approx(knows.done_us)
+        assert believes.needed_pace == pytest.approx(knows.needed_pace)
+        for node in NEIGHBOURS:
+            assert believes.ends_in_s(node) == pytest.approx(knows.ends_in_s(node))
+            assert believes.at_stake(node) == pytest.approx(knows.at_stake(node))
+            assert believes.since_checkpoint_s(node) == knows.since_checkpoint_s(node)
+            assert believes.worth_of_losing(node) == pytest.approx(knows.worth_of_losing(node))
+
+
 def test_what_it_does_is_what_the_same_job_does() -> None:
     """With the same nodes at the same times as one that knows, however finely time passes."""
     knows, fine, coarse = TrainingJob(SPEC), ObliviousJob(SPEC), ObliviousJob(SPEC)

@@ -116,7 +116,7 @@ def test_when_nodes_are_needed_no_more() -> None:
 
 def test_the_crew_is_needed_until_the_deadline_at_most_while_that_is_ahead() -> None:
     """With work for ever it is needed for the 300 s that are left, and when the deadline is past,
-    until the work is done; one that reports its samples has no end in sight by itself."""
+    until the work is done, counted from the last report if there is one."""
     job = job_with(1, spec(deadline_s=500))
     job.advance(at(200))
     assert job.ends_in_s(NODES[0]) == job.ends_in_s("h100") == 300.0
@@ -124,7 +124,16 @@ def test_the_crew_is_needed_until_the_deadline_at_most_while_that_is_ahead() -> 
     assert job.ends_in_s(NODES[0]) == pytest.approx(120 + MANY / speed(NODES[0]) - 500)
     assert job.ends_in_s("h100") is None
     job.measure({"samples": 10.0}, at(510))
-    assert (job.done_us, job.ends_in_s(NODES[0])) == (None, None)
+    assert job.ends_in_s(NODES[0]) == pytest.approx((MANY - 10) / speed(NODES[0]))
+
+
+def test_who_reports_and_should_be_done_will_be_any_moment() -> None:
+    """It is done when it says so, not before; until then its end is now."""
+    job = job_with(1, spec(round(400 * speed(NODES[0]))))
+    job.measure({"samples": 0.0}, at(120))
+    assert job.ends_in_s(NODES[0]) == pytest.approx(400, abs=0.1)
+    job.advance(at(900))
+    assert (job.is_done, job.ends_in_s(NODES[0]), job.done_us) == (False, 0.0, at(900))
 
 
 def test_a_loss_right_after_a_checkpoint_costs_no_work() -> None:

@@ -78,6 +78,16 @@ def microseconds(text: str) -> int:
     return duration_us
 
 
+def duration_text(duration_us: int) -> str:
+    """As `microseconds` reads it, in as large units as will do: 5,400,000,000 is '1h30m'."""
+    parts = []
+    for unit, scale in sorted(UNITS_US.items(), key=lambda each: -each[1]):
+        count, duration_us = divmod(duration_us, scale)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
 def _parted(text: str) -> tuple[str, str]:
     """The number and the unit of a quantity."""
     match = _QUANTITY.fullmatch(text)

@@ -7,12 +7,18 @@ that stand in the document: a bare 2.10 never becomes a binary float on its way.
 
 import re
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import yaml
 from msgspec import Meta
 
-from laissez.amounts import BadAmount, basis_points, micros_per_hour, microseconds
+from laissez.amounts import (
+    BadAmount,
+    basis_points,
+    duration_text,
+    micros_per_hour,
+    microseconds,
+)
 from laissez.documents.problems import shown
 
 BASIS_POINTS = 10_000
@@ -22,13 +28,14 @@ _BARE_SHARE = re.compile(r"([01])(?:\.([0-9]{1,4}))?")
 
 
 class Quantity(NamedTuple):
-    """How a kind of amount is read: a text to a number, or `BadAmount`.
+    """How a kind of amount is read, a text to a number, or `BadAmount`; and how it is written.
 
     Where a number needs a unit, `unit` is the one that was probably meant if it has none.
     """
 
     what: str
     read: Callable[[str], int | float]
+    write: Callable[[Any], str]
     unit: str = ""
 
 
@@ -51,7 +58,7 @@ def quantity_of(extra: object) -> Quantity | None:
 
 def duration(unit: str) -> Meta:
     """Metadata of a duration that is mostly written in this unit: Annotated[int, duration("h")]."""
-    return Meta(extra={_WRITTEN: Quantity("a duration", microseconds, unit)})
+    return Meta(extra={_WRITTEN: Quantity("a duration", microseconds, duration_text, unit)})
 
 
 def _micros(text: str) -> int:
@@ -59,6 +66,14 @@ def _micros(text: str) -> int:
         return micros_per_hour(text)
     except BadAmount as error:
         raise BadAmount(str(error).replace("dollars per hour", "dollars")) from None
+
+
+def _dollars(micros: int) -> str:
+    return f"{micros / 1_000_000:.6f}".rstrip("0").rstrip(".")
+
+
+def _percent(points: int) -> str:
+    return f"{points / 100:g}%"
 
 
 def _share(text: str) -> float:
@@ -75,19 +90,23 @@ def _share(text: str) -> float:
     return points / BASIS_POINTS
 
 
-Dollars = Annotated[int, Meta(extra={_WRITTEN: Quantity("an amount in dollars", _micros)})]
+Dollars = Annotated[
+    int, Meta(extra={_WRITTEN: Quantity("an amount in dollars", _micros, _dollars)})
+]
 """Written 2.50; in micro-dollars."""
 
 DollarsPerHour = Annotated[
-    int, Meta(extra={_WRITTEN: Quantity("a price in dollars per hour", micros_per_hour)})
+    int, Meta(extra={_WRITTEN: Quantity("a price in dollars per hour", micros_per_hour, _dollars)})
 ]
 """Written 2.50; in micro-dollars per hour."""
 
 Duration = Annotated[int, duration("s")]
 """Written 30m or 1h30m; in microseconds."""
 
-Percentage = Annotated[int, Meta(extra={_WRITTEN: Quantity("a percentage", basis_points, "%")})]
+Percentage = Annotated[
+    int, Meta(extra={_WRITTEN: Quantity("a percentage", basis_points, _percent, "%")})
+]
 """Written 25% or 2500bp, of any size; in basis points."""
 
-Share = Annotated[float, Meta(extra={_WRITTEN: Quantity("a share", _share)})]
+Share = Annotated[float, Meta(extra={_WRITTEN: Quantity("a share", _share, "{:.4g}".format)})]
 """Written 25% or 0.25, at most all; from 0 to 1."""

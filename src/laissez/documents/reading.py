@@ -9,7 +9,7 @@ reading goes on with the next node. A key that the Struct does not have is alway
 import math
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -211,7 +211,7 @@ def _scalar(node: yaml.ScalarNode, kind: types.Type) -> Any:
         amount = quantity_of(kind.extra)
         assert amount is not None  # other metadata is left out among the options
         number = quantity(node, amount)
-        return _within(number, number, kind.type, _BOUNDS)
+        return _within(number, number, kind.type, _BOUNDS, amount.write)
     if isinstance(kind, types.LiteralType):
         return _word(text, {str(value): value for value in kind.values})
     if isinstance(kind, types.EnumType):
@@ -243,8 +243,14 @@ def _none_of(text: str, words: Mapping[str, Any]) -> str:
     return f"{shown(text)} is none of: {', '.join(words)}"
 
 
-def _within(value: Any, size: Any, kind: types.Type, bounds: Mapping[str, Any]) -> Any:
-    sentence = _outside(size, kind, bounds)
+def _within(
+    value: Any,
+    size: Any,
+    kind: types.Type,
+    bounds: Mapping[str, Any],
+    write: Callable[[Any], str] = str,
+) -> Any:
+    sentence = _outside(size, kind, bounds, write)
     if sentence:
         raise ValueError(sentence)
     pattern = getattr(kind, "pattern", None)
@@ -253,12 +259,14 @@ def _within(value: Any, size: Any, kind: types.Type, bounds: Mapping[str, Any]) 
     return value
 
 
-def _outside(size: Any, kind: types.Type, bounds: Mapping[str, Any]) -> str:
+def _outside(
+    size: Any, kind: types.Type, bounds: Mapping[str, Any], write: Callable[[Any], str] = str
+) -> str:
     """What to do about a number or length that is outside of what its type allows."""
     for name, (holds, sentence) in bounds.items():
         bound = getattr(kind, name, None)
         if bound is not None and not holds(size, bound):
-            return f"this is {size}; {sentence.format(bound)}"
+            return f"this is {write(size)}; {sentence.format(write(bound))}"
     return ""
 
 

@@ -31,7 +31,8 @@ and holders at different rates who come and go. With fixed prices only the secon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, pstdev
 from typing import Literal, Protocol
@@ -228,18 +229,20 @@ def _utilisation(setting: Setting, stints: Iterable[Stint]) -> float:
 
 
 def _moves(stints: Sequence[Stint]) -> Moves:
-    """A history tells the stints of each resource in their order; here they are read backwards,
-    so that it is known who had the resource next."""
-    counts: dict[Ending, int] = {}
+    counts = Counter[str](ending for _, ending in moves(stints))
+    return Moves(**counts)
+
+
+def moves(stints: Sequence[Stint]) -> Iterator[tuple[str, Ending]]:
+    """Who had a node no more, and how that came. A history tells the stints of each resource in
+    their order; here they are read backwards, so that it is known who had the resource next."""
     following: dict[str, Stint] = {}
     for stint in reversed(stints):
         after = following.get(stint.resource)
         following[stint.resource] = stint
         is_kept = after is not None and (after.tenant, after.from_us) == (stint.tenant, stint.to_us)
         if stint.reason is not None and stint.to_us > stint.from_us and not is_kept:
-            ending = ENDINGS[stint.reason]
-            counts[ending] = counts.get(ending, 0) + 1
-    return Moves(**counts)
+            yield stint.tenant, ENDINGS[stint.reason]
 
 
 def _wasted(alone: Mapping[str, Reference], history: History) -> float:

@@ -73,9 +73,9 @@ def project(seed: int, number: int, requests: Requests) -> Project:
     return _batch(name, seed, number)
 
 
-def number_of(project: Project) -> int:
-    """The one that it was drawn with."""
-    return int(project.name.rpartition("-")[2])
+def number_of(name: str) -> int:
+    """The one that the tenant of this name was drawn with."""
+    return int(name.rpartition("-")[2])
 
 
 @lru_cache

@@ -132,7 +132,11 @@ class Preempting(FirstCome):
         if not asker.may_preempt:
             return None
         return max(
-            (other for other in others if other.is_preemptible and other.count(kind)),
+            (
+                other
+                for other in others
+                if other is not asker and other.is_preemptible and other.count(kind)
+            ),
             key=lambda other: (other.arrives_us, other.name),
             default=None,
         )

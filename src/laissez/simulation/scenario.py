@@ -15,7 +15,7 @@ A crowd is drawn from the population of our study, beside the tenants that are n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, product
 from math import prod
 from pathlib import Path
@@ -158,14 +158,16 @@ class Scenario:
 
     # A run, step by step ----------------------------------------------------------------------
 
-    def everybody(self, seed: int, requests: Requests, crowd: int = 0) -> tuple[Project, ...]:
-        """Those that the file names, and so many of the crowd."""
+    def everybody(
+        self, seed: int, requests: Requests, crowd: Iterable[int] = ()
+    ) -> tuple[Project, ...]:
+        """Those that the file names, and these numbers of the crowd."""
         named = [
             project
             for number, tenant in enumerate(self.spec.tenants)
             for project in self._projects(number, tenant, seed, requests)
         ]
-        return (*named, *(population.project(seed, at, requests) for at in range(crowd)))
+        return (*named, *(population.project(seed, at, requests) for at in crowd))
 
     def all_alone(self, seed: int, requests: Requests) -> dict[str, Alone]:
         """What each of them does with the whole cluster; the crowd goes on until there is enough
@@ -185,8 +187,8 @@ class Scenario:
     def setting(self, seed: int, requests: Requests, alone: Mapping[str, Alone]) -> Setting:
         """What a contract plays."""
         said = {name: tenant.budget for tenant in self.spec.tenants for name in tenant.names}
-        projects = self.everybody(seed, requests, len(alone) - len(said))
         of_crowd = {name: own for name, own in alone.items() if name not in said}
+        projects = self.everybody(seed, requests, map(population.number_of, of_crowd))
         budgets = {}
         if self.spec.crowd is not None and of_crowd:
             drawn = regimes.Crowd((), of_crowd, self.spec.crowd.ratio)
@@ -232,7 +234,7 @@ class Scenario:
             listed = given.on_demand or usual.on_demand.get(tree)
             if listed is None:
                 raise self._document.wrong(
-                    ("prices", tree),
+                    ("prices", tree) if tree in said else self._place_of(tree),
                     f"what does a node of {tree} cost on demand? add prices: "
                     f"{{{tree}: {{on_demand: 2.50}}}}",
                 )
@@ -242,6 +244,10 @@ class Scenario:
             floor = self._cluster.floors.get(tree, round(listed * BASE_SHARE))
             base[tree] = floor if given.base is None else given.base
         return Prices(on_demand, spot, base)
+
+    def _place_of(self, tree: str) -> tuple[str, ...]:
+        """Where the file speaks of a tree that it gives no price."""
+        return ("cluster", tree) if isinstance(self.spec.cluster, dict) else ("cluster",)
 
     def _check(self) -> None:
         """Every tenant is built once, and all that is wrong is said at once."""

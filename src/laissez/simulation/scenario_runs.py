@@ -6,6 +6,7 @@ again in a cache; the files that it names are among those that the cache knows o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
@@ -19,7 +20,7 @@ from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.figure import Outcome, Summary, summary_of
 from laissez.simulation.fitted import requests_of
 from laissez.simulation.intervals import Interval, lowering
-from laissez.simulation.metrics import ENDINGS, Metrics, measure
+from laissez.simulation.metrics import Metrics, measure, moves
 from laissez.simulation.projects import US_PER_HOUR, Class, Project
 from laissez.simulation.recording import MINUTE_US
 from laissez.simulation.regimes import Alone
@@ -124,8 +125,9 @@ def run_play(task: Play, data: Path | None) -> Played:
         return Played(Outcome(dict(bound(setting, alone).retention)))
     history = CONTRACTS[task.contract].play(setting, task.seed)
     metrics = measure(setting, task.alone, history)
+    lost = Counter(who for who, how in moves(history.stints) if how != "relinquished")
     tenants = {
-        project.name: _tenant(project, setting, task.alone, history, metrics)
+        project.name: _tenant(project, setting, task.alone, history, metrics, lost[project.name])
         for project in setting.projects
     }
     outcome = Outcome(metrics.retention, metrics)
@@ -169,6 +171,7 @@ def _tenant(
     alone: Mapping[str, Alone],
     history: History,
     metrics: Metrics,
+    nodes_lost: int,
 ) -> TenantOutcome:
     own = [stint for stint in history.stints if stint.tenant == project.name]
     return TenantOutcome(
@@ -180,9 +183,7 @@ def _tenant(
         budget_dollars=setting.budgets[project.name] / MICROS_PER_DOLLAR,
         node_hours=sum(stint.to_us - stint.from_us for stint in own) / US_PER_HOUR,
         node_hours_alone=alone[project.name].node_hours,
-        nodes_lost=sum(
-            stint.reason is not None and ENDINGS[stint.reason] != "relinquished" for stint in own
-        ),
+        nodes_lost=nodes_lost,
     )
 
 

@@ -117,7 +117,9 @@ class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             coming = Coming(name, arrives_us, arrives_us + life_us, seed, requests)
             labour = self.labour(coming, place)
             if self.preemptible is not None:
-                labour = replace(labour, is_preemptible=self.preemptible)
+                # Who may be preempted preempts nobody, or two would take turns for ever.
+                may_preempt = labour.may_preempt and not self.preemptible
+                labour = replace(labour, is_preemptible=self.preemptible, may_preempt=may_preempt)
             policy = place.policies.get(str(self.__struct_config__.tag))
             if policy is not None:
                 labour = replace(labour, pricing=policy.over(labour.pricing))

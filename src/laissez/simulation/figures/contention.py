@@ -136,7 +136,7 @@ def run_alone(task: Comers, data: Path | None) -> Alones:
     everybody = crowd(task.seed, max(task.regimes), _requests(data), cluster)
     comers = [(each, everybody.alone[each.name]) for each in everybody.projects]
     return Alones(
-        tuple(Comer(number_of(each), own) for each, own in comers),
+        tuple(Comer(number_of(each.name), own) for each, own in comers),
         tuple(len(crowd_of(comers, regime, cluster).projects) for regime in task.regimes),
     )
 

@@ -91,12 +91,12 @@ def draw_bars(
     title: str,
     groups: Mapping[str, Mapping[str, Interval]],
     labels: Mapping[str, str],
+    looks: Mapping[str, Look],
     axis: str,
     footnote: str,
 ) -> None:
     """A group of bars with their intervals beside the other; each of a group has its own look."""
     shown = [name for name in labels if any(name in group for group in groups.values())]
-    looks = dict(zip(shown, LOOKS.values(), strict=False))
     width = BOXES_ROOM / len(shown)
     with sheet(path, height_inches=ROW_INCHES + 1.1, title=title) as figure:
         axes = figure.subplots()

@@ -272,8 +272,14 @@ def _shown(interval: Interval, times: float, unit: str = "") -> str:
 
 def draw(report: Report, path: Path) -> None:
     """Only who wants a picture waits for matplotlib."""
-    from laissez.simulation.figures.drawing import draw_bars  # noqa: PLC0415
+    from laissez.simulation.figures.drawing import UNKNOWN_LOOK, draw_bars, look  # noqa: PLC0415
 
+    looks = {
+        "aware": look("market"),
+        "anywhere": look("no_displacement"),
+        "oblivious": UNKNOWN_LOOK,
+        "fcfs": look("fcfs"),
+    }
     draw_bars(
         path,
         title=TITLE,
@@ -284,6 +290,7 @@ def draw(report: Report, path: Path) -> None:
             for where, its in _cases(report)
         },
         labels=LABELS,
+        looks=looks,
         axis="Hours of work per hour and node",
         footnote=f"{len(report.seeds)} seeds, 95% intervals; "
         f"demand over capacity {report.oversubscribed}",

@@ -321,7 +321,7 @@ class TrainingJob:
         while not self.is_done:
             in_doubt_us, kind = self._next_doubt()
             save_us = memory.checkpoint_us + self._every_us if self._crew else math.inf
-            done_us = self._done_us()
+            done_us = math.inf if memory.is_measured else self._done_us()
             if min(save_us, done_us, in_doubt_us) > at_us:
                 break
             if done_us <= min(save_us, in_doubt_us):
@@ -345,12 +345,13 @@ class TrainingJob:
         self._live_until(self._memory.now_us)
 
     def _done_us(self) -> float:
-        """When it will be done if its crew goes on; never, by reckoning, if it is measured."""
+        """When it will be done if its crew goes on: any moment, if it should be and is measured."""
         memory = self._memory
-        if not self._crew or memory.is_measured:
+        if not self._crew:
             return math.inf
         left_s = (self.spec.samples - memory.saved_samples) / memory.plan.samples_per_s
-        return memory.checkpoint_us + math.ceil(left_s * US_PER_S)
+        done_us = memory.checkpoint_us + math.ceil(left_s * US_PER_S)
+        return max(done_us, memory.now_us) if memory.is_measured else done_us
 
     def _next_doubt(self) -> tuple[float, str]:
         """When patience with a kind ends of which nodes wait for others: counted from the last of
