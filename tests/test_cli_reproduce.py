@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from laissez.cli import reproduce as commands
 from laissez.cli.main import cli
+from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures import contention
 from laissez.simulation.figures.contention import Alones, Comer, Comers, Play
 from laissez.simulation.figures.figure import Outcome
@@ -214,16 +215,22 @@ def test_a_run_again_gives_the_same_numbers(
     assert 0 < found["utilisation"] < 1
 
 
-def test_no_contract_exceeds_the_bound(light: tuple[str, ...], keeping: tuple[str, ...]) -> None:
-    """Nor is the market's history anything but a history."""
+def test_no_contract_exceeds_the_bound(keeping: tuple[str, ...]) -> None:
+    """All of the quick figure, of one seed: every regime, contract, reading and floor."""
     pytest.importorskip("highspy")
-    chosen = ("--contract", "market", "--contract", "clairvoyant")
-    document = json.loads(run(*light, *chosen, *keeping).stdout)
-    for by_share in document["readings"].values():
-        for by_regime in by_share.values():
-            found = by_regime["0.4"]
+    document = json.loads(run("6", "--quick", "--seeds", "1", "--json", *keeping).stdout)
+    cases = [by for by_share in document["readings"].values() for by in by_share.values()]
+    assert len(cases) == 4
+    for by_regime in cases:
+        assert list(by_regime) == ["0.4", "1.0"]
+        for found in by_regime.values():
+            assert list(found) == [*CONTRACTS, "clairvoyant"]
             most = found["clairvoyant"]["mean_retention"]
-            assert 0.5 < found["market"]["mean_retention"] <= most + 1e-6
+            for contract in CONTRACTS:
+                assert 0.3 < found[contract]["mean_retention"] <= most + 1e-6
+            assert found["fcfs"]["moves"]["displaced"] == 0
+            assert found["no_displacement"]["moves"]["displaced"] == 0
+            assert found["market"]["moves"]["displaced"] > 0
 
 
 def test_real_requests_are_other_runs(light: tuple[str, ...], keeping: tuple[str, ...]) -> None:
@@ -249,6 +256,14 @@ def test_a_life_is_told() -> None:
     assert result.exit_code == 0
     assert "batch-0" in result.stdout
     assert len(result.stdout.splitlines()) > 5
+
+
+def test_a_life_of_figure_10_is_told_in_the_way_that_is_named() -> None:
+    """An oblivious job asks nowhere near what it has; an aware one does."""
+    words = ("10", "--quick", "--regime", "1.5", "--contract", "market", "--explain", "training-0")
+    told = {way: run(*words, "--way", way).stdout for way in ("aware", "oblivious")}
+    assert told["aware"] == run(*words).stdout != told["oblivious"]
+    assert all("training-0 under market, seed 100" in each for each in told.values())
 
 
 def test_a_life_is_drawn(tmp_path: Path) -> None:
@@ -291,6 +306,15 @@ EXPLAIN = ("6", "--explain", "batch-0")
         (["6", "--cache", "c", "--no-cache"], "give either --cache or --no-cache, not both"),
         (["6", "--seed", "3"], "say which run to --explain"),
         (["6", "--reading", "demand"], "say which run to --explain"),
+        (["10", "--way", "aware"], "say which run to --explain"),
+        (
+            [*EXPLAIN, "--regime", "1.0", "--contract", "market", "--way", "aware"],
+            "figure 6 has no choice of a way; leave it out",
+        ),
+        (
+            [*("10", *EXPLAIN[1:], "--regime", "1.5", "--contract", "market"), "--way", "blind"],
+            "figure 10 has no way 'blind'; take one of aware, anywhere, oblivious",
+        ),
         (["6", "--plot", "figure.doc"], "a picture is a .png or .svg, not '.doc'"),
         (["6", "--plot", "no/where.png"], "there is no folder 'no' for the picture"),
         ([*EXPLAIN], "give one --regime and one --contract"),

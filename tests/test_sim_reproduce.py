@@ -17,8 +17,10 @@ from laissez.simulation.figures.contention import Alones, Comer, Comers, Play, c
 from laissez.simulation.figures.figure import (
     QUICK_SEEDS,
     SEEDS,
+    Closeup,
     Outcome,
     Summary,
+    Table,
     Wanted,
     summary_of,
 )
@@ -413,19 +415,27 @@ def test_the_goals_are_measured_by_hand(report: contention.Report) -> None:
 
 
 def test_the_tables_have_every_number(report: contention.Report) -> None:
-    """Four of retention, one in detail, one of the goals, and a sentence."""
+    """Four of retention, two of the market against others, one in detail, one of the goals, and a
+    sentence."""
     shown = list(contention_tables.tell(report))
     titles = [each if isinstance(each, str) else each.title.split(":")[0] for each in shown]
-    assert titles[:6] == [*["Mean retention in %"] * 4, "In detail", "Goals"]
-    retention, goals = shown[0], shown[5]
-    assert not isinstance(retention, str) and not isinstance(goals, str)
+    lower = "By how much the market's degradation is lower than that of others, in %"
+    assert titles[:8] == [*["Mean retention in %"] * 4, lower, lower, "In detail", "Goals"]
+    retention, lowered, goals = shown[0], shown[4], shown[7]
+    assert isinstance(retention, Table)
+    assert isinstance(lowered, Table)
+    assert isinstance(goals, Table)
     assert [row[0] for row in retention.rows] == ["0.4", "0.7", "1.0", "1.125", "2.25"]
     # Three seeds: 4.303 * 0.01 / sqrt(3)
     assert retention.rows[0][1] == "90.0 ±2.5"
     assert len(goals.rows) == 7
     assert goals.rows[1][1].startswith("50.0 (") and goals.rows[1][1].endswith(", met")
     assert goals.rows[4][3].endswith(", NOT MET")
-    assert titles[6].startswith("Means over 3 seeds from 100 on")
+    assert titles[8].startswith("Means over 3 seeds from 100 on")
+    # 0.1 is half of 0.2, a third of 0.3, two thirds of 0.15; the bound is nobody's to reach.
+    assert lowered.columns[1:] == ("FCFS", "FCFS-P", "fair\nshare", "no\ndisplacement")
+    for at, share in ((1, "50.0"), (3, "66.7"), (4, "33.3")):
+        assert lowered.rows[0][at].startswith(f"{share} (")
 
 
 def test_a_part_of_the_figure_has_the_goals_it_can_measure(
@@ -515,7 +525,8 @@ def test_a_run_of_the_figure_is_a_run_of_its_contract(seed: int, away: list[int]
     found = contention.run_play(task, None)
     assert found.metrics == measure(setting, own.alone, history)
     assert found.retention == found.metrics.retention
-    scene = contention.scene(seed, 0.7, "demand", 0.7, True, None)
+    closeup = Closeup(seed=seed, regime=0.7, reading="demand", base_share=0.7, is_quick=True)
+    scene = contention.scene(closeup, None)
     assert (scene.setting, scene.alone) == (setting, own.alone)
 
 

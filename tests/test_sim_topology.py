@@ -11,7 +11,7 @@ import pytest
 from laissez.model.paths import tree_of
 from laissez.simulation.figures import FIGURES, topology
 from laissez.simulation.figures.contention import cluster_of
-from laissez.simulation.figures.figure import Table, Wanted
+from laissez.simulation.figures.figure import Closeup, Table, Wanted
 from laissez.simulation.figures.topology import (
     BATCHES,
     FIGURE,
@@ -110,13 +110,15 @@ def test_the_larger_cluster_has_twice_the_racks() -> None:
     assert len({spot_of(each).rack for each in double}) == len(domains) == 16
 
 
-def test_the_scene_is_the_run_of_who_looks_near() -> None:
-    """What one tenant's life is told of."""
+def test_the_scene_is_the_run_of_who_bids_so() -> None:
+    """What one tenant's life is told of; aware, if nothing is said."""
     assert FIGURE.scene is not None
-    scene = FIGURE.scene(100, 1.5, "equal", 0.7, True, None)
+    usual = Closeup(seed=100, regime=1.5, reading="equal", base_share=0.7, is_quick=True)
     found = jobs_of(100, "small")
-    assert scene.setting == setting_for(found, "aware", "small")
-    assert scene.alone == found.alone
+    for way in (None, *FIGURE.ways):
+        scene = FIGURE.scene(msgspec.structs.replace(usual, way=way), None)
+        assert scene.setting == setting_for(found, way or "aware", "small")
+        assert scene.alone == found.alone
 
 
 def test_a_run_says_what_its_jobs_came_to() -> None:

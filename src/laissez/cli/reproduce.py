@@ -25,7 +25,7 @@ EXTRA = "laissez[simulation]"
 try:
     from laissez.simulation.contracts import CONTRACTS
     from laissez.simulation.figures import FIGURES
-    from laissez.simulation.figures.figure import QUICK_SEEDS, SEEDS, Figure, Table, Wanted
+    from laissez.simulation.figures.figure import QUICK_SEEDS, SEEDS, Closeup, Figure, Table, Wanted
     from laissez.simulation.fitted import requests_of
     from laissez.simulation.life import UnknownTenant, live
     from laissez.simulation.life_telling import tell
@@ -56,6 +56,7 @@ class Look(msgspec.Struct, frozen=True):
     seed: int
     reading: Reading
     base_share: float
+    way: str | None
 
 
 @click.command(epilog=f"Figures: {', '.join(f'{key} {f.title}' for key, f in FIGURES.items())}.")
@@ -93,6 +94,7 @@ class Look(msgspec.Struct, frozen=True):
 @click.option("--seed", type=int, help=f"Of the run to explain; {SEEDS[0]} if not said.")
 @click.option("--reading", type=click.Choice(get_args(Reading)), help="Of the run to explain.")
 @click.option("--base-share", type=float, help="Of the run to explain.")
+@click.option("--way", help="In which jobs bid in the run to explain, of figure 10.")
 @json_option
 def reproduce(
     figure: str | None,
@@ -109,6 +111,7 @@ def reproduce(
     seed: int | None,
     reading: Reading | None,
     base_share: float | None,
+    way: str | None,
     as_json: bool,
 ) -> None:
     """Run the simulations behind a figure, and show it.
@@ -134,12 +137,15 @@ def reproduce(
             SEEDS[0] if seed is None else seed,
             reading or READINGS[0],
             BASE_SHARES[0] if base_share is None else base_share,
+            way,
         )
         _check_look(found, wanted, look, bool(regimes))
         _explain(found, wanted, look, data, plot, as_json)
         return
-    if not (seed is None and reading is None and base_share is None):
-        raise click.UsageError("--seed, --reading and --base-share say which run to --explain")
+    if not (seed is None and reading is None and base_share is None and way is None):
+        raise click.UsageError(
+            "--seed, --reading, --base-share and --way say which run to --explain"
+        )
     try:
         kept = None if no_cache else Cache(cache_folder() if cache is None else cache)
         _show(found, wanted, data, kept, processes, plot, as_json)
@@ -276,6 +282,10 @@ def _check_look(figure: Figure, wanted: Wanted, look: Look, has_regime: bool) ->
             f"it is one of {', '.join(map(str, BASE_SHARES))}, not {look.base_share}",
             param_hint="--base-share",
         )
+    if look.way is not None and look.way not in figure.ways:
+        raise click.BadParameter(
+            _none_such(figure, "way", look.way, figure.ways), param_hint="--way"
+        )
     (name,) = wanted.contracts
     if name not in CONTRACTS:
         raise click.BadParameter(
@@ -289,7 +299,15 @@ def _explain(
 ) -> None:
     assert figure.scene is not None, "that was checked"
     (regime,), (name,) = wanted.regimes, wanted.contracts
-    scene = figure.scene(look.seed, regime, look.reading, look.base_share, wanted.is_quick, data)
+    closeup = Closeup(
+        seed=look.seed,
+        regime=regime,
+        reading=look.reading,
+        base_share=look.base_share,
+        is_quick=wanted.is_quick,
+        way=look.way,
+    )
+    scene = figure.scene(closeup, data)
     try:
         life = live(scene.setting, scene.alone, CONTRACTS[name], look.seed, look.tenant)
     except UnknownTenant as error:

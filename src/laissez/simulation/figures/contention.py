@@ -27,6 +27,7 @@ import msgspec
 from laissez.simulation.clairvoyant import bound
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.figure import (
+    Closeup,
     Outcome,
     Scene,
     Summary,
@@ -52,6 +53,7 @@ from laissez.simulation.regimes import (
 from laissez.simulation.requests import Requests
 from laissez.simulation.runs import Runs
 
+MARKET = "market"
 CLAIRVOYANT = "clairvoyant"
 LABELS = {
     "market": "market",
@@ -256,13 +258,19 @@ def _by_regime(outcomes: BySeed, reading: Reading, share: float) -> ByRegime:
     for (contract, regime, *others), by_seed in outcomes.items():
         if others == [reading, share]:
             summaries = found.setdefault(str(regime), {})
-            summaries[contract] = summary_of(tuple(by_seed.values()))
+            summary = summary_of(tuple(by_seed.values()))
+            market = outcomes.get((MARKET, regime, reading, share))
+            if market and contract not in (MARKET, CLAIRVOYANT):
+                its = _each(by_seed, "degradation")
+                lower = lowering(_each(market, "degradation"), its)
+                summary = msgspec.structs.replace(summary, market_lower_by=lower)
+            summaries[contract] = summary
     return found
 
 
 def _goals(outcomes: BySeed) -> Iterator[Goal]:
     for reading, share, target in product(READINGS, BASE_SHARES, TARGETS):
-        mine = outcomes.get(("market", target.regime, reading, share))
+        mine = outcomes.get((MARKET, target.regime, reading, share))
         its = outcomes.get((target.against, target.regime, reading, share))
         if mine and its:
             yield _goal(target, reading, share, _each(mine, target.of), _each(its, target.of))
@@ -298,9 +306,8 @@ def _goal(
 # --- one run, closely ---------------------------------------------------------------------------
 
 
-def scene(
-    seed: int, regime: float, reading: Reading, base_share: float, is_quick: bool, data: Path | None
-) -> Scene:
-    cluster = cluster_of(is_quick)
-    found = crowd(seed, regime, _requests(data), cluster)
-    return Scene(setting_of(found, reading, base_share, cluster), dict(found.alone))
+def scene(closeup: Closeup, data: Path | None) -> Scene:
+    cluster = cluster_of(closeup.is_quick)
+    found = crowd(closeup.seed, closeup.regime, _requests(data), cluster)
+    setting = setting_of(found, closeup.reading, closeup.base_share, cluster)
+    return Scene(setting, dict(found.alone))

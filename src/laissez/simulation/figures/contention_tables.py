@@ -28,6 +28,10 @@ def tell(report: Report) -> Iterator[Table | str]:
     for reading, by_share in report.readings.items():
         for share, by_regime in by_share.items():
             yield _retentions(f"{READ_AS[reading]}, floor at {share} of list prices", by_regime)
+    for reading, by_share in report.readings.items():
+        for share, by_regime in by_share.items():
+            if share == str(report.base_share):
+                yield from _lowerings(f"{READ_AS[reading]}, floor at {share}", by_regime)
     yield _details(report)
     if report.goals:
         yield _goal_table(report.goals)
@@ -50,6 +54,29 @@ def _retentions(title: str, by_regime: ByRegime) -> Table:
         ("demand /\ncapacity", *(LABELS[each].replace(" ", "\n") for each in contracts)),
         tuple(rows),
     )
+
+
+def _lowerings(title: str, by_regime: ByRegime) -> Iterator[Table]:
+    """Where there is something to compare."""
+    others = [
+        name
+        for name in _contracts(by_regime)
+        if any(_lower(by_contract.get(name)) for by_contract in by_regime.values())
+    ]
+    if others:
+        yield Table(
+            f"By how much the market's degradation is lower than that of others, in %: {title}",
+            ("demand /\ncapacity", *(LABELS[each].replace(" ", "\n") for each in others)),
+            tuple(
+                (regime, *(_lower(by_contract.get(name)) for name in others))
+                for regime, by_contract in by_regime.items()
+            ),
+        )
+
+
+def _lower(summary: Summary | None) -> str:
+    lower = None if summary is None else summary.market_lower_by
+    return "" if lower is None else f"{100 * lower.estimate:z.1f}{spread(lower)}"
 
 
 def _contracts(by_regime: ByRegime) -> list[str]:

@@ -51,6 +51,17 @@ class Scene(msgspec.Struct, frozen=True):
     alone: dict[str, Alone]
 
 
+class Closeup(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of a figure's runs to look at; `way` is how tenants bid, if there is a choice."""
+
+    seed: int
+    regime: float
+    reading: Reading
+    base_share: float
+    is_quick: bool
+    way: str | None = None
+
+
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
@@ -62,8 +73,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """The report: a value that is JSON as it stands."""
     tell: Callable[[Any], Iterator[Table | str]]
     draw: Callable[[Any, Path], None]
-    scene: Callable[[int, float, Reading, float, bool, Path | None], Scene] | None = None
-    """By seed, regime, reading of the budget, base share, whether it is quick, and data."""
+    scene: Callable[[Closeup, Path | None], Scene] | None = None
+    """Of one run, with data or without."""
+    ways: tuple[str, ...] = ()
+    """In which tenants bid on the market, if there is a choice; the first is the usual one."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -87,6 +100,8 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     mean_retention: float
     ci95: tuple[float | None, float | None]
     degradation: float
+    market_lower_by: Interval | None = None
+    """Of another contract: by which share of it the market's degradation is lower, paired."""
     p25: float
     median: float
     p75: float

@@ -31,7 +31,7 @@ import msgspec
 
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.contention import cluster_of
-from laissez.simulation.figures.figure import Figure, Scene, Table, Wanted
+from laissez.simulation.figures.figure import Closeup, Figure, Scene, Table, Wanted
 from laissez.simulation.intervals import Interval, mean_interval, ratio
 from laissez.simulation.metrics import measure
 from laissez.simulation.population import HORIZON_US, training
@@ -306,12 +306,12 @@ def _times(interval: Interval, factor: float) -> Interval:
     )
 
 
-def scene(
-    seed: int, regime: float, reading: Reading, base_share: float, is_quick: bool, data: Path | None
-) -> Scene:
-    size: Size = "small" if is_quick else "usual"
-    found = jobs_of(seed, size)
-    return Scene(setting_for(found, "aware", size, reading, base_share), dict(found.alone))
+def scene(closeup: Closeup, data: Path | None) -> Scene:
+    size: Size = "small" if closeup.is_quick else "usual"
+    found = jobs_of(closeup.seed, size)
+    way = closeup.way or FIGURE.ways[0]
+    setting = setting_for(found, way, size, closeup.reading, closeup.base_share)
+    return Scene(setting, dict(found.alone))
 
 
 FIGURE = Figure(
@@ -324,4 +324,5 @@ FIGURE = Figure(
     tell=tell,
     draw=draw,
     scene=scene,
+    ways=("aware", "anywhere", "oblivious"),
 )
