@@ -230,7 +230,7 @@ def test_no_contract_exceeds_the_bound(keeping: tuple[str, ...]) -> None:
                 assert 0.3 < found[contract]["mean_retention"] <= most + 1e-6
             assert found["fcfs"]["moves"]["displaced"] == 0
             assert found["no_displacement"]["moves"]["displaced"] == 0
-            assert found["market"]["moves"]["displaced"] > 0
+        assert by_regime["1.0"]["market"]["moves"]["displaced"] > 0
 
 
 def test_real_requests_are_other_runs(light: tuple[str, ...], keeping: tuple[str, ...]) -> None:
