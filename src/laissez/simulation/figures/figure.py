@@ -4,8 +4,8 @@ A figure says which tasks it needs and what a task does, makes a report of the r
 it. `Runs` does the rest: processes, cache, progress. A file per figure holds all of it, and reads
 like its description; long tables have a file of their own.
 
-Seeds from 100 on are those that are reported. Policies are developed on those below 20, so what is
-reported was seen by nobody who could have fitted anything to it.
+Seeds from 100 on are those that are reported. Policies are developed on those below 20: no policy
+was ever tried on a reported seed before it was chosen.
 """
 
 from __future__ import annotations
