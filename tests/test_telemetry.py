@@ -934,7 +934,7 @@ def test_addresses_and_functions_are_described(server: Answers, functions: Any) 
         ("{python: a, column: b}", 29 - 1, "this belongs to csv; take it out"),
         ("{csv: a, token_variable: b}", 33, "this belongs to prometheus or json; take it out"),
         ("{csv: a, speed: 0}", 24, "this is 0.0; write more than 0"),
-        ("{csv: a, drift: 0s}", 24, "this is 0; write more than 0"),
+        ("{csv: a, drift: 0s}", 24, "this is 0s; write more than 0s"),
         ("{csv: a, drift: 5}", 24, "a duration needs a unit; write 5s"),
         ("{csv: a, at_end: stop}", 25, "'stop' is none of: hold, loop"),
         ("{csv: a, least: 2, most: 1}", 33, "this is less than 'least'"),
