@@ -29,6 +29,8 @@ from typing import Literal
 
 import msgspec
 
+from laissez.workloads.application import US_PER_S
+
 Variant = Literal["laissez", "paper"]
 
 HORIZON_S = 600.0
@@ -43,6 +45,14 @@ class Pricing(msgspec.Struct, frozen=True):
     variant: Variant = "laissez"
     horizon_s: float = HORIZON_S
     hysteresis: float = HYSTERESIS
+
+    def changed(self, horizon_us: int | None, hysteresis: float | None) -> Pricing:
+        """As people say it; what they leave out stays as it is."""
+        return msgspec.structs.replace(
+            self,
+            horizon_s=self.horizon_s if horizon_us is None else horizon_us / US_PER_S,
+            hysteresis=self.hysteresis if hysteresis is None else hysteresis,
+        )
 
     def bid(
         self,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.budget import Budget
@@ -82,9 +83,7 @@ class PricingSpec(Struct, frozen=True, kw_only=True):
 
     def over(self, usual: Pricing) -> Pricing:
         """What is left out is as usual."""
-        horizon_s = usual.horizon_s if self.horizon is None else self.horizon / US_PER_S
-        hysteresis = usual.hysteresis if self.hysteresis is None else self.hysteresis
-        return Pricing(self.variant, horizon_s, hysteresis)
+        return replace(usual.changed(self.horizon, self.hysteresis), variant=self.variant)
 
 
 class Built(Struct, frozen=True):

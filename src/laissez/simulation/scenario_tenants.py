@@ -61,9 +61,7 @@ class PolicySpec(msgspec.Struct, frozen=True, kw_only=True):
     hysteresis: Share | None = None
 
     def over(self, usual: Pricing) -> Pricing:
-        horizon_s = usual.horizon_s if self.horizon is None else self.horizon / US_PER_S
-        hysteresis = usual.hysteresis if self.hysteresis is None else self.hysteresis
-        return replace(usual, horizon_s=horizon_s, hysteresis=hysteresis)
+        return usual.changed(self.horizon, self.hysteresis)
 
 
 class Place(msgspec.Struct, frozen=True):
