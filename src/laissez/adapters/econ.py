@@ -96,23 +96,26 @@ class EconAdapter(Trader, frozen=True):
     def kept(self, app: Application, holding: Holding, worth: Worth, value: float) -> Keep:
         """A node that is worth this much, with how far to follow its rate."""
         path, rate = holding.resource, holding.rate
-        restart_s = restart_of(app, path)
-        redone_s = app.since_checkpoint_s(path)
-        limit = int(
-            self.pricing.limit(
-                value * worth.now,
-                restart_s,
-                redone_s,
-                rate,
-                at_stake=value * app.at_stake(path),
-                ends_in_s=app.ends_in_s(path),
-            )
-        )
+        limit = self.limit(app, holding, worth, value)
         full = value * worth.full * FLOOR_MOVES
         nobody_else = holding.cause == "floor" and full >= rate and full > 0
         if nobody_else and self.pricing.variant != "paper":
             limit = max(limit, int(min(full, rate * FLOOR_MOVES)), 1)
-        return Keep(path, limit, WHY_KEPT, (worth.now, redone_s))
+        return Keep(path, limit, WHY_KEPT, (worth.now, app.since_checkpoint_s(path)))
+
+    def limit(self, app: Application, holding: Holding, worth: Worth, value: float) -> int:
+        """Up to what rate to keep something worth this much that is lost with a node."""
+        path = holding.resource
+        return int(
+            self.pricing.limit(
+                value * worth.now,
+                restart_of(app, path),
+                app.since_checkpoint_s(path),
+                holding.rate,
+                at_stake=value * app.at_stake(path),
+                ends_in_s=app.ends_in_s(path),
+            )
+        )
 
     # Growing ----------------------------------------------------------------------------------
 

@@ -8,6 +8,12 @@ plan uses and is not held yet is ordered, scope by scope, each priced by what it
 before it. What was acquired is assigned by the job itself, at its next checkpoint; a node that its
 assignment does not use is redundant, and is given back.
 
+To keep, a crew is looked at twice. If one of its nodes is lost all have to stop, so each is held at
+far more than its own worth. But to pay that for all of them at once makes no sense, and who stops
+anyway may as well leave: if their rates together are more than what all of them are worth, with
+what stopping costs once, the job lets go of all. That is cheapest right after a checkpoint, so that
+is when it leaves.
+
 A plan is made anew only if prices, holdings or the pace that is needed have changed: the planner
 remembers, and is asked in round numbers.
 """
@@ -19,17 +25,19 @@ from collections.abc import Sequence
 from laissez.adapters.asking import place_at
 from laissez.adapters.budget import Budget
 from laissez.adapters.econ import WISHES_MAX, EconAdapter
-from laissez.adapters.intent import Wish
+from laissez.adapters.intent import Intent, Wish, own_holdings
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import covers, tree_of
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.workloads.training import Group, Plan, TrainingJob, plan
 
 TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
 PER_SCOPE = 8
 """So many nodes are planned for under one scope at a time."""
+WHY_LEFT = "the {} nodes of its crew cost ${:.2f} an hour, and are worth ${:.2f} together"
 DIGITS = 2
 """Of the pace that is needed and the value, for the planner."""
 
@@ -55,6 +63,22 @@ class TrainingAdapter(EconAdapter, frozen=True):
             ends_us = done_us if ends_us is None else min(ends_us, done_us)
         pace = Budget(budget.total_micros, ends_us).pace(view, spend_micros_per_hour)
         return self.micros_per_unit * pace
+
+    def decide(self, app: TrainingJob, view: MarketView) -> Intent:
+        """Each node for what is lost with it, unless all of the crew together are too dear."""
+        intent = super().decide(app, view)
+        held = own_holdings(self.terms, view)
+        crew = [each for each in held if each.resource in app.crew]
+        if not crew or self.pricing.variant == "paper":
+            return intent
+        value = self.value(app, view, sum(each.rate for each in held))
+        cost = sum(each.rate for each in crew)
+        limit = self.limit(app, crew[0], app.worth_of_crew, value)
+        if cost <= limit:
+            return intent
+        rest = tuple(each for each in intent.keep if each.resource not in app.crew)
+        why = WHY_LEFT.format(len(crew), cost / MICROS_PER_DOLLAR, limit / MICROS_PER_DOLLAR)
+        return Intent(rest, why_release=why)
 
     def starts_in_s(self, app: TrainingJob, scope: str) -> float:
         """A crew that works takes nobody in before its next checkpoint."""

@@ -7,6 +7,7 @@ from laissez.model.message import Message
 
 MAX_RATE = 2**63 - 1
 MAX_TIME = 2**63 - 1
+MICROS_PER_DOLLAR = 1_000_000
 CHARGE_UNITS_PER_MICRO_DOLLAR = 3_600_000_000
 
 Cause = Literal["floor", "demand", "hold"]

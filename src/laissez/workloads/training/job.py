@@ -221,6 +221,16 @@ class TrainingJob:
     def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
         return self._worth(*self._outlook.loss(resource, frozenset(gone)))
 
+    @property
+    def crew(self) -> frozenset[str]:
+        """The nodes that it is configured for."""
+        return self._crew
+
+    @property
+    def worth_of_crew(self) -> Worth:
+        """What is lost if all of the crew is."""
+        return self._worth(0.0, self._memory.plan.pace)
+
     def is_redundant(self, resource: str) -> bool:
         """What does not work, nor will from the next checkpoint on, and is worth nothing."""
         if self.is_done or resource not in self._memory.nodes:
