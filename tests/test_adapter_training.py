@@ -6,6 +6,7 @@ import pytest
 from laissez.adapters.budget import Budget
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
+from laissez.adapters.pricing import Pricing
 from laissez.adapters.training import TrainingAdapter, rounded
 from laissez.adapters.view import MarketView
 from laissez.model import (
@@ -17,6 +18,7 @@ from laissez.model import (
     OfferResource,
     PlaceOrder,
     Quoted,
+    Release,
 )
 from laissez.model.values import Cause
 from laissez.simulation.world import Tenant, World
@@ -119,6 +121,79 @@ def test_limits_are_a_staircase_and_lowest_after_a_checkpoint() -> None:
     assert all(early[node] < late[node] for node in early)
 
 
+def crew_at(at_us: int, micros: int, extra: str | None = None) -> tuple[TrainingJob, MarketView]:
+    """Two nodes that work, first of all in need of 120 s to configure themselves, for which all
+    that others offer comes to so much an hour."""
+    app = job()
+    nodes = [f"{HERE}/h0/g0", f"{HERE}/h0/g1", *([extra] if extra else [])]
+    for number, node in enumerate(nodes):
+        app.gain(node, 0 if number < 2 else 130 * SECOND)
+    app.advance(at_us)
+    rates = {nodes[0]: micros // 2, nodes[1]: micros - micros // 2}
+    holdings = tuple(
+        msgspec.structs.replace(held(node), rate=rates.get(node, DOLLAR)) for node in nodes
+    )
+    return app, MarketView(at_us, holdings, (), quotes(h100=(3.0, True)))
+
+
+@pytest.mark.parametrize(
+    ("since_s", "micros_above", "leaves"),
+    [
+        (1, 0, False),
+        (1, 1, True),
+        (240, 1, False),
+    ],
+)
+def test_a_crew_leaves_if_all_cost_more_than_all_are_worth(
+    since_s: int, micros_above: int, leaves: bool
+) -> None:
+    """By hand: what the crew does is needed, at $20 a unit of pace; if it stops, it stops for 120 s
+    and does again what was done since its checkpoint, once, spread over 600 s. Each of the two is
+    kept at more than that. So at that price it leaves after a checkpoint, and not before the next
+    one: what it would do again is worth more by then."""
+    adapter = adapter_of(20.0)
+    at_us = (120 + since_s) * SECOND
+    app, _ = crew_at(at_us, 0)
+    pace = app.pace
+    worth = int(20 * DOLLAR * pace * (1 + (120 + 1) / 600))
+    app, view = crew_at(at_us, worth + micros_above)
+    actions = adapter.step(app, view, at_us)
+    released = {each.do.resource for each in actions if isinstance(each.do, Release)}
+    assert released == ({*app.nodes} if leaves else set())
+    assert any(isinstance(each.do, PlaceOrder) for each in actions) != leaves
+    if leaves:
+        dollars = f"${worth / DOLLAR:.2f}"
+        why = f"the 2 nodes of its crew cost {dollars} an hour, and are worth {dollars} together"
+        assert {each.why for each in actions} == {why}
+    else:
+        limits = [each.do.limit for each in actions if isinstance(each.do, ChangeLimit)]
+        assert all(limit > worth / 2 for limit in limits)
+
+
+def test_who_waits_to_join_a_crew_may_stay_when_it_leaves() -> None:
+    """It is looked at anew in the next step, as a node of its own."""
+    extra, at_us = f"{HERE}/h0/g2", 140 * SECOND
+    app, view = crew_at(at_us, 1_000 * DOLLAR, extra)
+    released = {
+        each.do.resource
+        for each in adapter_of(20.0).step(app, view, at_us)
+        if isinstance(each.do, Release)
+    }
+    assert released == {*app.crew} == {*app.nodes} - {extra}
+
+
+def test_the_paper_knows_no_crews() -> None:
+    """Its listing looks at one node at a time, and only lowers limits."""
+    at_us = 121 * SECOND
+    app, view = crew_at(at_us, 80 * DOLLAR)
+    ours, paper = (
+        adapter_of(20.0),
+        TrainingAdapter(adapter_of(20.0).terms, 20.0 * DOLLAR, Pricing("paper")),
+    )
+    assert not ours.decide(app, view).keep
+    assert {each.resource for each in paper.decide(app, view).keep} == {*app.nodes}
+
+
 def cluster() -> World:
     """Two racks of one domain with four H100s each, and the same in A100s."""
     world = World()
@@ -189,6 +264,33 @@ def test_a_displaced_job_goes_on_with_what_is_left() -> None:
             world.run(world.now_us + PERIOD)
         done[rivals] = world.now_us
     assert done[0] < done[2] < 6 * HOUR
+
+
+def test_a_crew_that_is_too_dear_leaves_right_after_its_checkpoint() -> None:
+    """A minute before a checkpoint, a rival offers half as much again as the nodes are worth. They
+    are kept, for all would have a lot to do again. At the checkpoint they have nothing, and leave:
+    one for the rival, and the others come back, as they are free."""
+    world, app = cluster(), job(samples=400_000, hours=0.6, nodes_max=4)
+    world.join(Tenant("train", adapter_of(12.0, "h100/z/r0"), app))
+    world.run(10 * MINUTE)
+    assert len(app.crew) == len(app.nodes) == 4
+    saved_s = app.till_checkpoint_s(app.nodes[0])
+    assert saved_s is not None
+    saves_us = world.now_us + round(saved_s * SECOND)
+    world.run(saves_us - MINUTE)
+    offered = round(1.5 * 12 * DOLLAR * app.pace / 4)
+    world.act("rival", PlaceOrder("h100/z/r0", offered, offered, "want", None), world.now_us)
+    world.run(saves_us - SECOND)
+    assert len(app.crew) == 4
+    assert world.market.rate(app.nodes[0]) == offered
+    done = app.samples_done
+    world.run(saves_us + 2 * PERIOD)
+    left = [said for said in world.log if said.who == "train" and isinstance(said.what, Release)]
+    assert len(left) == 4
+    assert all("of its crew" in said.why for said in left)
+    assert len(world.market.holdings("rival")) == 1
+    assert len(app.crew) == 3
+    assert app.samples_done >= done
 
 
 def test_plans_are_remembered_while_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:

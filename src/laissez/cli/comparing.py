@@ -13,12 +13,13 @@ from laissez.cli.amounts import counted, show_duration, show_rate
 from laissez.cli.output import table
 from laissez.model.message import Message
 from laissez.model.paths import tree_of
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.figures.figure import Summary
 from laissez.simulation.life import Life
 from laissez.simulation.projects import Batch, Class, Project, Serving, Training
 from laissez.simulation.regimes import Alone
 from laissez.simulation.scenario import Scenario
-from laissez.simulation.scenario_runs import MICROS_PER_DOLLAR, Comparison, Played, kind_of
+from laissez.simulation.scenario_runs import Comparison, Played, kind_of
 from laissez.simulation.setting import Setting
 
 LITTLE = 0.5

@@ -18,7 +18,6 @@ from laissez.cli.output import table
 from laissez.cli.run_picture import SPOT, picture
 from laissez.deadline.job import Job, hours
 from laissez.deadline.plan import (
-    MICROS_PER_DOLLAR,
     Ending,
     Example,
     Expectation,
@@ -27,6 +26,7 @@ from laissez.deadline.plan import (
     WhatIf,
 )
 from laissez.deadline.traces import Trace
+from laissez.model.values import MICROS_PER_DOLLAR
 
 ENDINGS = {
     Ending.ALL_ON_SPOT: "all on spot",

@@ -13,9 +13,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from laissez import amounts
-from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, MAX_RATE
+from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, MAX_RATE, MICROS_PER_DOLLAR
 
-MICROS_PER_DOLLAR = 1_000_000
 MICROS_PER_CHARGE_STEP = 100
 
 Money = int | str | Decimal

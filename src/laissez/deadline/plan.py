@@ -32,6 +32,7 @@ from laissez.deadline.registry import POLICIES, Brief, make
 from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace
 from laissez.deadline.world import Outcome, Zone, run
 from laissez.model.message import Message
+from laissez.model.values import MICROS_PER_DOLLAR
 
 CANDIDATES = ("on_demand", "greedy", "time_sliced", "uniform_progress", "lindy")
 """Without a future to look into, and without a coin: what can be recommended."""
@@ -43,7 +44,6 @@ ON_DEMAND_ZONE = "on-demand"
 DRAW = 0.001
 """Policies whose mean costs are this close, as shares of on-demand, do equally well."""
 DRAWN_FIRST = ("on_demand", "lindy")
-MICROS_PER_DOLLAR = 1_000_000
 
 Progress = Callable[[int, int], None]
 """Told how many runs are done, and of how many."""

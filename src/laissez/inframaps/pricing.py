@@ -12,9 +12,7 @@ from typing import NamedTuple
 from laissez.inframaps.floors import deepest_first, parent_of
 from laissez.inframaps.forest import Forest
 from laissez.model.paths import covers
-from laissez.model.values import MAX_RATE
-
-MICROS_PER_DOLLAR = 1_000_000
+from laissez.model.values import MAX_RATE, MICROS_PER_DOLLAR
 
 
 class Push(NamedTuple):

@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from laissez.client import AsyncClient, LaissezError
+from laissez.model.values import MICROS_PER_DOLLAR
 
-MICROS = 1_000_000
 DAY_S = 120.0
 RAISE = 250_000
 
@@ -41,22 +41,22 @@ Mind = Callable[[float, random.Random], Wish]
 def ada(now_s: float, chance: random.Random) -> Wish:
     since_checkpoint_s = now_s % 30
     worth = 2.6 if since_checkpoint_s < 4 else 4.5
-    return Wish("h100", 6, round(worth * MICROS))
+    return Wish("h100", 6, round(worth * MICROS_PER_DOLLAR))
 
 
 def boole(now_s: float, chance: random.Random) -> Wish:
     load = 0.5 - 0.5 * math.cos(2 * math.pi * now_s / DAY_S)
-    return Wish("h100", 1 + round(8 * load), round((2.4 + 2.4 * load) * MICROS))
+    return Wish("h100", 1 + round(8 * load), round((2.4 + 2.4 * load) * MICROS_PER_DOLLAR))
 
 
 def curie(now_s: float, chance: random.Random) -> Wish:
     tree = "a100" if chance.random() < 0.6 else "h100"
-    return Wish(tree, 8, round((1.3 if tree == "a100" else 2.3) * MICROS))
+    return Wish(tree, 8, round((1.3 if tree == "a100" else 2.3) * MICROS_PER_DOLLAR))
 
 
 def dijkstra(now_s: float, chance: random.Random) -> Wish:
     in_a_hurry = now_s % 45 < 12
-    return Wish("h100", 5 if in_a_hurry else 0, round(5.5 * MICROS))
+    return Wish("h100", 5 if in_a_hurry else 0, round(5.5 * MICROS_PER_DOLLAR))
 
 
 MINDS: dict[str, Mind] = {"ada": ada, "boole": boole, "curie": curie, "dijkstra": dijkstra}

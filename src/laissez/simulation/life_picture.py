@@ -12,11 +12,11 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from laissez.deadline.figures.page import FAINT, HATCH, INK, WARNING, sheet
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.life import Life
 from laissez.simulation.life_events import Loses, Point
 
 US_PER_MINUTE = 60_000_000
-MICROS_PER_DOLLAR = 1_000_000
 HEIGHT_INCHES = 7.0
 LIMITS_SHOWN = 3
 """Limits are drawn up to so many times the highest rate, or they would hide the rates."""

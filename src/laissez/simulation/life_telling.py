@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from laissez.model.paths import tree_of
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.life import Life, Who
 from laissez.simulation.life_events import (
     Arrives,
@@ -36,7 +37,6 @@ US_PER_S = 1_000_000
 TOGETHER_US = US_PER_S
 WORTH_TELLING = 0.001
 """The share of a life below which a reason is left out."""
-MICROS_PER_DOLLAR = 1_000_000
 SHIFTING = (Bids, Limits, Rates, Asks)
 MOVES = (Receives, Loses, GivesBack)
 

@@ -39,6 +39,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.intervals import quantile
 from laissez.simulation.projects import US_PER_HOUR, Batch, Project, Serving, Training
 from laissez.simulation.recording import micros
@@ -46,7 +47,6 @@ from laissez.simulation.setting import History, Setting, Stint
 from laissez.workloads.application import US_PER_S
 from laissez.workloads.inference import service_credit
 
-MICROS_PER_DOLLAR = 1_000_000
 STARVED_BELOW = 0.1
 """The retention below which a project counts as starved."""
 

@@ -20,10 +20,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from laissez.deadline.figures.page import FAINT, INK, legend_below, sheet
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.figures.drawing import look
 from laissez.simulation.figures.figure import Summary
 from laissez.simulation.recording import MINUTE_US
-from laissez.simulation.scenario_runs import MICROS_PER_DOLLAR, Comparison, Played
+from laissez.simulation.scenario_runs import Comparison, Played
 from laissez.simulation.streams import stream
 
 TENANTS_MAX = 30

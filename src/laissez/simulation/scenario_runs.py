@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation import requests as traces
 from laissez.simulation.clairvoyant import bound
 from laissez.simulation.contracts import CONTRACTS
@@ -30,7 +31,6 @@ from laissez.simulation.scenario import Scenario, read_scenario
 from laissez.simulation.setting import History, Setting
 
 CLAIRVOYANT = "clairvoyant"
-MICROS_PER_DOLLAR = 1_000_000
 
 
 class Source(msgspec.Struct, frozen=True):
