@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from laissez.documents import BadDocument, Problem
 from laissez.simulation import population, regimes
-from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.fitted import Fitted
 from laissez.simulation.population import number_of
 from laissez.simulation.projects import Batch, Project, Serving, Training
@@ -21,7 +21,6 @@ from laissez.simulation.scenario import Scenario, read_scenario
 from laissez.simulation.scenario_example import EXAMPLE
 from laissez.simulation.scenario_loads import mean_of, read_load
 from laissez.simulation.scenario_runs import (
-    CLAIRVOYANT,
     Comparison,
     Play,
     Source,
@@ -323,6 +322,8 @@ WRONG: dict[str, tuple[str, int, str]] = {
         "'chat-2' is somebody else",
     ),
     "a contract": (SMALL + "contracts: [market, lottery]\n", 9, "'lottery' is no contract"),
+    "the bound": (SMALL + "contracts: [clairvoyant]\n", 9, "for the bound, compare with --bound"),
+    "no contract": (SMALL + "contracts: []\n", 9, "this list is empty; name a contract, or leave"),
     "an unknown tree": (
         SMALL.replace("nodes: 2,", "nodes: 2, gpus: {tpu: H100},"),
         7,

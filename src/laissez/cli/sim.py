@@ -26,7 +26,7 @@ from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.cli.pictures import PICTURE, check_picture
 from laissez.cli.running import FILE, mistakes_shown
 from laissez.model.message import Message
-from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.figures.contention import LABELS
 from laissez.simulation.life import UnknownTenant, live
 from laissez.simulation.life_telling import tell
@@ -34,7 +34,6 @@ from laissez.simulation.requests import BadData
 from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
 from laissez.simulation.scenario_example import EXAMPLE
 from laissez.simulation.scenario_runs import (
-    CLAIRVOYANT,
     Comparison,
     Source,
     alone_of,

@@ -17,4 +17,5 @@ CONTRACTS: dict[str, Contract] = {
         Trading("no_displacement"),
     )
 }
-"""The clairvoyant is none of them: it knows what nobody can, and holds nothing."""
+CLAIRVOYANT = "clairvoyant"
+"""The bound is none of them: it knows what nobody can, and holds nothing."""

@@ -35,7 +35,7 @@ from laissez.documents import (
 )
 from laissez.model.paths import tree_of
 from laissez.simulation import population, regimes
-from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.fitted import Fitted
 from laissez.simulation.projects import US_PER_HOUR, Project
 from laissez.simulation.recording import tenant_for
@@ -82,17 +82,21 @@ class ScenarioSpec(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, PriceSpec] = {}
     duration: Annotated[int, duration("m"), Meta(gt=0, le=DURATION_US_MAX)] = US_PER_HOUR
     period: Annotated[int, duration("s"), Meta(ge=PERIOD_US_MIN)] = 10 * US_PER_S
-    contracts: Annotated[tuple[str, ...], Meta(min_length=1)] = tuple(CONTRACTS)
+    contracts: tuple[str, ...] = tuple(CONTRACTS)
     policies: PoliciesSpec = PoliciesSpec()
     tenants: tuple[TenantSpec, ...] = ()
     crowd: CrowdSpec | None = None
 
     def __post_init__(self) -> None:
+        if not self.contracts:
+            raise BadField("contracts", "this list is empty; name a contract, or leave it out")
         for number, contract in enumerate(self.contracts):
             if contract not in CONTRACTS:
                 known = ", ".join(CONTRACTS)
+                hint = "; for the bound, compare with --bound" if contract == CLAIRVOYANT else ""
                 raise BadField(
-                    ("contracts", number), f"{contract!r} is no contract; take one of: {known}"
+                    ("contracts", number),
+                    f"{contract!r} is no contract; take one of: {known}{hint}",
                 )
         if not self.tenants and self.crowd is None:
             raise ValueError("nobody comes; add 'tenants', or a 'crowd'")

@@ -17,7 +17,7 @@ import msgspec
 from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation import requests as traces
 from laissez.simulation.clairvoyant import bound
-from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.figures.figure import Outcome, Summary, summary_of
 from laissez.simulation.fitted import requests_of
 from laissez.simulation.intervals import Interval, lowering
@@ -29,8 +29,6 @@ from laissez.simulation.requests import Requests
 from laissez.simulation.runs import Runs
 from laissez.simulation.scenario import Scenario, read_scenario
 from laissez.simulation.setting import History, Setting
-
-CLAIRVOYANT = "clairvoyant"
 
 
 class Source(msgspec.Struct, frozen=True):

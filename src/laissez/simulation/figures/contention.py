@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from laissez.simulation.clairvoyant import bound
-from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.figures.figure import (
     Closeup,
     Outcome,
@@ -54,7 +54,6 @@ from laissez.simulation.requests import Requests
 from laissez.simulation.runs import Runs
 
 MARKET = "market"
-CLAIRVOYANT = "clairvoyant"
 LABELS = {
     "market": "market",
     "fcfs": "FCFS",
@@ -196,7 +195,8 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """`regimes` is what is meant where nothing else is said: `reading` and `base_share` say it."""
+    """`regimes` is what is meant where nothing else is said: `reading` and `base_share` say it.
+    `goals` are those of the whole cluster; a quick run has none."""
 
     figure: str
     regimes: ByRegime
@@ -229,7 +229,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         reading=READINGS[0],
         base_share=BASE_SHARES[0],
         readings=readings,
-        goals=tuple(_goals(outcomes)),
+        goals=() if wanted.is_quick else tuple(_goals(outcomes)),
         seeds=wanted.seeds,
         data="fitted" if runs.data is None else "azure",
     )
