@@ -154,6 +154,7 @@ def test_tables_for_people(made_up: list[Play], keeping: tuple[str, ...]) -> Non
     assert goal not in told
     told = run("6", "--seeds", "1", *keeping).stdout
     assert "A quick look" not in told
+    assert "Of seed 100 alone, so without intervals; requests made up" in told
     assert goal in told
 
 

@@ -16,7 +16,14 @@ from laissez.simulation.figures.contention import (
     compute,
     scene,
 )
-from laissez.simulation.figures.figure import Figure, Summary, Table, percent, spread
+from laissez.simulation.figures.figure import (
+    Figure,
+    Summary,
+    Table,
+    means_over,
+    percent,
+    spread,
+)
 from laissez.simulation.intervals import Interval
 from laissez.simulation.regimes import REGIMES
 
@@ -36,11 +43,7 @@ def tell(report: Report) -> Iterator[Table | str]:
     if report.goals:
         yield _goal_table(report.goals)
     requests = "of the Azure traces" if report.data == "azure" else "made up by the fitted model"
-    seeds = report.seeds
-    yield (
-        f"Means over {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'} from {seeds[0]} on, "
-        f"with 95% intervals; requests {requests}."
-    )
+    yield f"{means_over(report.seeds)}; requests {requests}."
 
 
 def _retentions(title: str, by_regime: ByRegime) -> Table:

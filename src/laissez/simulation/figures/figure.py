@@ -176,3 +176,10 @@ def spread(interval: Interval) -> str:
         "?" if side is None else f"{100 * side:.0f}" for side in (interval.low, interval.high)
     )
     return f" ({low} to {high})"
+
+
+def means_over(seeds: Sequence[int]) -> str:
+    """Of what the numbers of a report are."""
+    if len(seeds) == 1:
+        return f"Of seed {seeds[0]} alone, so without intervals"
+    return f"Means over {len(seeds)} seeds from {seeds[0]} on, with 95% intervals"

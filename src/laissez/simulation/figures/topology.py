@@ -31,7 +31,7 @@ import msgspec
 
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.contention import cluster_of
-from laissez.simulation.figures.figure import Closeup, Figure, Scene, Table, Wanted
+from laissez.simulation.figures.figure import Closeup, Figure, Scene, Table, Wanted, means_over
 from laissez.simulation.intervals import Interval, mean_interval, ratio
 from laissez.simulation.metrics import measure
 from laissez.simulation.population import HORIZON_US, training
@@ -251,8 +251,7 @@ def tell(report: Report) -> Iterator[Table | str]:
         f"Aware over oblivious with a batch of {report.global_batch}: {report.ratio:.2f}. "
         f"The goal of {report.wanted_ratio} is {verdict}."
     )
-    seeds = report.seeds
-    yield f"Means over {len(seeds)} seeds from {seeds[0]} on, with 95% intervals."
+    yield f"{means_over(report.seeds)}."
 
 
 def _cases(report: Report) -> Iterator[tuple[str, Comparison]]:
