@@ -163,7 +163,10 @@ def test_a_crew_leaves_if_all_cost_more_than_all_are_worth(
     assert any(isinstance(each.do, PlaceOrder) for each in actions) != leaves
     if leaves:
         dollars = f"${worth / DOLLAR:.2f}"
-        why = f"the 2 nodes of its crew cost {dollars} an hour, and are worth {dollars} together"
+        why = (
+            f"the 2 nodes of its crew cost {dollars} an hour; "
+            f"they and a new start are worth {dollars}"
+        )
         assert {each.why for each in actions} == {why}
     else:
         limits = [each.do.limit for each in actions if isinstance(each.do, ChangeLimit)]

@@ -37,7 +37,7 @@ TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
 PER_SCOPE = 8
 """So many nodes are planned for under one scope at a time."""
-WHY_LEFT = "the {} nodes of its crew cost ${:.2f} an hour, and are worth ${:.2f} together"
+WHY_LEFT = "the {} nodes of its crew cost ${:.2f} an hour; they and a new start are worth ${:.2f}"
 DIGITS = 2
 """Of the pace that is needed and the value, for the planner."""
 
@@ -66,19 +66,24 @@ class TrainingAdapter(EconAdapter, frozen=True):
 
     def decide(self, app: TrainingJob, view: MarketView) -> Intent:
         """Each node for what is lost with it, unless all of the crew together are too dear."""
-        intent = super().decide(app, view)
         held = own_holdings(self.terms, view)
+        why = self._why_leave(app, view, held)
+        if why is None:
+            return super().decide(app, view)
+        keep = (each for each in self.keeps(app, view, held) if each.resource not in app.crew)
+        return Intent(tuple(keep), why_release=why)
+
+    def _why_leave(self, app: TrainingJob, view: MarketView, held: Sequence[Holding]) -> str | None:
+        """None if the crew stays."""
         crew = [each for each in held if each.resource in app.crew]
         if not crew or self.pricing.variant == "paper":
-            return intent
-        value = self.value(app, view, sum(each.rate for each in held))
+            return None
         cost = sum(each.rate for each in crew)
+        value = self.value(app, view, sum(each.rate for each in held))
         limit = self.limit(app, crew[0], app.worth_of_crew, value)
         if cost <= limit:
-            return intent
-        rest = tuple(each for each in intent.keep if each.resource not in app.crew)
-        why = WHY_LEFT.format(len(crew), cost / MICROS_PER_DOLLAR, limit / MICROS_PER_DOLLAR)
-        return Intent(rest, why_release=why)
+            return None
+        return WHY_LEFT.format(len(crew), cost / MICROS_PER_DOLLAR, limit / MICROS_PER_DOLLAR)
 
     def starts_in_s(self, app: TrainingJob, scope: str) -> float:
         """A crew that works takes nobody in before its next checkpoint."""
