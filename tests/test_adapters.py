@@ -174,7 +174,7 @@ def test_near_the_end_of_a_budget_limits_are_cut_and_the_least_important_node_go
 
 def test_the_wall_pays_rates_before_limits() -> None:
     """$0.03 pays $10.80 an hour for 2 steps, $7.20 of it open to orders: two nodes and a third at
-    $2 each, but no fourth. Of the $4.80 that are left the limits take $3 and $1.80."""
+    $2 each, but no fourth. Of the $4.80 that are left each limit takes $2.40."""
     terms = msgspec.structs.replace(TERMS, budget=Budget(30_000))
     intent = Intent(
         (Keep("h100/g0", 5 * DOLLAR), Keep("h100/g1", 5 * DOLLAR)),
@@ -182,9 +182,34 @@ def test_the_wall_pays_rates_before_limits() -> None:
     )
     view = seen(held("h100/g0", limit=9 * DOLLAR), held("h100/g1", limit=9 * DOLLAR))
     assert done(*actions_for(intent, terms, view)) == [
-        ChangeLimit("h100/g0", 5_000_000),
-        ChangeLimit("h100/g1", 3_800_000),
+        ChangeLimit("h100/g0", 4_400_000),
+        ChangeLimit("h100/g1", 4_400_000),
         PlaceOrder("h100", 2_000_000, 2_000_000, "crew.0", LEASE),
+    ]
+
+
+def test_the_wall_raises_all_limits_alike() -> None:
+    """$0.10 pays $36 an hour for 2 steps, of which the rates take $6. Of the $30 that are left all
+    limits could be raised by $10: the third asks for $4, the second for $8, and the first gets the
+    rest. A crew that is nearly done would pay hundreds for each of its nodes; if the first took
+    all, the last would be lost to the first bid above its rate."""
+    terms = msgspec.structs.replace(TERMS, budget=Budget(100_000))
+    intent = Intent(
+        (
+            Keep("h100/g0", 890 * DOLLAR),
+            Keep("h100/g1", 10 * DOLLAR),
+            Keep("h100/g2", 6 * DOLLAR),
+        )
+    )
+    view = seen(*(held(f"h100/g{number}") for number in range(3)))
+    assert done(*actions_for(intent, terms, view)) == [
+        ChangeLimit("h100/g0", 20 * DOLLAR),
+        ChangeLimit("h100/g1", 10 * DOLLAR),
+        ChangeLimit("h100/g2", 6 * DOLLAR),
+    ]
+    dear = Intent(tuple(Keep(f"h100/g{number}", 890 * DOLLAR) for number in range(3)))
+    assert done(*actions_for(dear, terms, view)) == [
+        ChangeLimit(f"h100/g{number}", 12 * DOLLAR) for number in range(3)
     ]
 
 

@@ -1,9 +1,11 @@
 """The wall: what is wanted, as far as it can be paid for whatever happens until the next step.
 
 Usually everything can. If not, everything that is kept or wished for first gets what it costs now,
-in the order of its importance; what is left then raises limits in that order. A holding that a
-guard protects is charged up to the limit that it won with, whatever its limit is now; it is counted
-with that, and released if it can't be paid.
+in the order of its importance; what is left then raises all limits alike, each as far as it asks.
+If the most important were raised first, the last would be lost to any bid above its rate. But where
+all stop with one, as in a crew that is nearly done and would pay hundreds to go on, the last is as
+dear as the first. A holding that a guard protects is charged up to the limit that it won with,
+whatever its limit is now; it is counted with that, and released if it can't be paid.
 
 New orders may fill the wall only up to a part of it. The wall comes nearer with every moment that
 is paid for, and what is won under a guard counts with its whole limit: if it had been bought with
@@ -76,10 +78,12 @@ def _paid(wanted: Sequence[tuple[T, int]], left: int) -> tuple[list[tuple[T, int
 
 
 def _raised(paid: Sequence[tuple[T, int]], left: int) -> tuple[list[T], int]:
-    """Limits as high as they were asked for, while there is something left."""
-    raised: list[T] = []
-    for each, least in paid:
-        limit = min(each.limit, least + left)
-        left -= limit - least
-        raised.append(each.limited(limit))
-    return raised, left
+    """Limits as high as they were asked for; where that is too much, all by the same amount."""
+    raised: dict[int, T] = {}
+    by_need = sorted(range(len(paid)), key=lambda at: paid[at][0].limit - paid[at][1])
+    for served, at in enumerate(by_need):
+        each, least = paid[at]
+        share = min(each.limit - least, left // (len(paid) - served))
+        raised[at] = each.limited(least + share)
+        left -= share
+    return [raised[at] for at in range(len(paid))], left
