@@ -2,6 +2,8 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from laissez.adapters.acting import actions_for
 from laissez.adapters.budget import Budget
@@ -10,6 +12,7 @@ from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Intent, Keep, Terms, Wish
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
+from laissez.adapters.wall import within_budget
 from laissez.model import (
     AmendOrder,
     CancelOrder,
@@ -211,6 +214,28 @@ def test_the_wall_raises_all_limits_alike() -> None:
     assert done(*actions_for(dear, terms, view)) == [
         ChangeLimit(f"h100/g{number}", 12 * DOLLAR) for number in range(3)
     ]
+
+
+@given(
+    asked=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 1_000)), min_size=1, max_size=6),
+    left=st.integers(0, 100_000),
+)
+def test_nothing_beyond_the_wall_and_nobody_cut_for_another(
+    asked: list[tuple[int, int]], left: int
+) -> None:
+    """Whatever is held at whatever rates and limits: what is kept can be paid for two steps; what
+    is cut has no less above its rate than any other, but for what does not divide."""
+    rates = {f"h100/g{number}": rate * DOLLAR for number, (rate, _) in enumerate(asked)}
+    limits = {f"h100/g{number}": limit * DOLLAR for number, (_, limit) in enumerate(asked)}
+    terms = msgspec.structs.replace(TERMS, budget=Budget(left))
+    holdings = [held(path, rate=rate) for path, rate in rates.items()]
+    intent = Intent(tuple(Keep(path, limit) for path, limit in limits.items()))
+    keep, _ = within_budget(intent, terms, seen(*holdings), holdings)
+    assert sum(each.limit for each in keep) * 2 * TERMS.period_us <= left * HOUR
+    raised = {each.resource: each.limit - rates[each.resource] for each in keep}
+    for each in keep:
+        if each.limit < limits[each.resource]:
+            assert raised[each.resource] >= max(raised.values()) - len(keep)
 
 
 def test_a_node_that_is_not_worth_its_rate_is_not_blamed_on_the_budget() -> None:

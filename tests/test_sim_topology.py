@@ -18,6 +18,7 @@ from laissez.simulation.figures.topology import (
     GLOBAL_BATCH,
     LABELS,
     WANTED_RATIO,
+    Case,
     Outcome,
     Play,
     Report,
@@ -27,6 +28,7 @@ from laissez.simulation.figures.topology import (
 )
 from laissez.simulation.intervals import Interval
 from laissez.simulation.projects import Training
+from laissez.simulation.regimes import READINGS
 from laissez.simulation.runs import Runs
 from laissez.workloads.training import spot_of
 
@@ -37,11 +39,13 @@ PLAYS: list[Play] = []
 
 def played(task: Play, data: Path | None) -> Outcome:
     """So many hours of work per hour by the way, one more with the second seed, a tenth more for
-    every batch of 32 samples."""
+    every batch of 32 samples; aware, twice that in the larger cluster, half with other budgets."""
     PLAYS.append(task)
-    hours = (HOURS[task.way] + task.seed - 100) * (1 + task.global_batch / 320)
-    if task.size == "double":
-        hours *= 2 if task.way == "aware" else 1
+    hours = (HOURS[task.way] + task.seed - 100) * (1 + task.case.global_batch / 320)
+    if task.way == "aware":
+        hours *= {"double": 2.0}.get(task.case.size, 1.0) * {"demand": 0.5}.get(
+            task.case.reading, 1.0
+        )
     return Outcome(hours, HOURS[task.way] / 20, task.seed - 98)
 
 
@@ -124,12 +128,21 @@ def test_the_scene_is_the_run_of_who_bids_so() -> None:
 def test_a_run_says_what_its_jobs_came_to() -> None:
     """A real one, the line of first come first served: nobody is displaced, something gets done,
     and no more an hour than the nodes could do, each far less than twice an H100 alone."""
-    outcome = topology.run(Play(100, "small", GLOBAL_BATCH, "fcfs"), None)
+    outcome = topology.run(Play(100, Case("small"), "fcfs"), None)
     nodes = [resource for resource in cluster_of(True) if tree_of(resource) in ("h100", "a100")]
     assert 0 < outcome.hours_per_hour < 2 * len(nodes)
     assert 0 < outcome.mean_retention <= 1
     assert outcome.displaced == 0
-    assert topology.run(Play(100, "small", GLOBAL_BATCH, "fcfs"), None) == outcome
+    assert topology.run(Play(100, Case("small"), "fcfs"), None) == outcome
+
+
+def test_budgets_by_demand_are_other_budgets() -> None:
+    """The same jobs do as they can afford."""
+    equal, by_demand = (
+        topology.run(Play(100, Case("small", reading=reading), "aware"), None)
+        for reading in READINGS
+    )
+    assert equal != by_demand
 
 
 # --- what is made of it -------------------------------------------------------------------------
@@ -141,19 +154,21 @@ def test_every_case_is_played_in_every_way_with_every_seed(
     """Once each; a quick look has one batch and a small cluster, and who does not want the line has
     only the market's ways."""
     reported()
-    keys = [(task.size, task.global_batch, task.way, task.seed) for task in PLAYS]
-    cases = [*product(["usual"], BATCHES), ("double", GLOBAL_BATCH)]
-    expected = [(*case, way, seed) for case, way, seed in product(cases, LABELS, SEEDS)]
-    assert sorted(keys) == sorted(expected)
+    cases = [
+        *(Case("usual", batch, "equal") for batch in BATCHES),
+        Case("double", GLOBAL_BATCH, "equal"),
+        Case("usual", GLOBAL_BATCH, "demand"),
+    ]
+    expected = [Play(seed, case, way) for case, way, seed in product(cases, LABELS, SEEDS)]
+    assert len(PLAYS) == len(expected)
+    assert {*PLAYS} == {*expected}
     PLAYS.clear()
     quick = reported(("market",), is_quick=True)
     ways = ["aware", "anywhere", "oblivious"]
-    assert {(task.global_batch, task.way, task.size) for task in PLAYS} == {
-        (GLOBAL_BATCH, way, "small") for way in ways
-    }
+    assert {*PLAYS} == {Play(seed, Case("small"), way) for way, seed in product(ways, SEEDS)}
     assert list(quick.batches) == ["64"]
     assert list(quick.batches["64"].throughput) == ways
-    assert quick.larger is None
+    assert quick.larger is quick.by_demand is None
 
 
 def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
@@ -167,7 +182,9 @@ def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
     assert main.aware_over["anywhere"].estimate == pytest.approx(25 / 17)
     assert report.larger is not None
     assert report.larger.aware_over["oblivious"].estimate == pytest.approx(50 / 13)
-    assert (main.nodes, report.larger.nodes) == (64, 128)
+    assert report.by_demand is not None
+    assert report.by_demand.aware_over["oblivious"].estimate == pytest.approx(12.5 / 13)
+    assert (main.nodes, report.larger.nodes, report.by_demand.nodes) == (64, 128, 64)
     assert main.throughput["aware"].estimate == pytest.approx(15.0)
     assert main.retention["fcfs"] == Interval(0.45, 0.45, 0.45)
     assert main.displaced == dict.fromkeys(LABELS, 2.5)
@@ -210,11 +227,11 @@ def test_the_shape_of_the_json(reported: Callable[..., Report]) -> None:
     document = msgspec.json.decode(text)
     assert list(document) == [
         *("figure", "ratio", "wanted_ratio", "is_met", "global_batch", "batches"),
-        *("larger", "oversubscribed", "seeds"),
+        *("larger", "by_demand", "oversubscribed", "seeds"),
     ]
     assert (document["figure"], document["seeds"]) == ("10", [100, 101])
     assert list(document["batches"]) == ["32", "64", "128"]
-    for its in (*document["batches"].values(), document["larger"]):
+    for its in (*document["batches"].values(), document["larger"], document["by_demand"]):
         assert list(its) == ["nodes", "throughput", "retention", "displaced", "aware_over"]
         assert list(its["throughput"]) == list(its["retention"]) == list(LABELS)
         assert its["throughput"]["aware"].keys() == {"estimate", "low", "high"}

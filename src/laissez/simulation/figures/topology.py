@@ -3,8 +3,9 @@
 Training jobs only, of 4 to 8 H100s each, with demand at 1.5 times capacity. Each trains with a
 global batch of 64: fine-tuning uses such batches (that of InstructGPT, 32; Ouyang et al., 2022),
 gradients are exchanged often, and it matters where GPUs are. The larger the batch, the longer GPUs
-compute between two exchanges, and the less distance matters; so 32 and 128 are shown as well. And
-the larger the cluster, the rarer are neighbours by chance; so one of twice the racks is shown.
+compute between two exchanges, and the less distance matters; so 32 and 128 are shown as well. The
+larger the cluster, the rarer are neighbours by chance; so one of twice the racks is shown. And all
+jobs have the same budget; so budgets by demand are shown, too.
 
 The same jobs are played in several ways on the market. *Aware*, a job asks for nodes in the
 scale-up domain of those it has, then in their rack, then anywhere, and pays for each what it adds
@@ -71,12 +72,22 @@ LABELS = {
 Size = Literal["small", "usual", "double"]
 
 
+class Case(msgspec.Struct, frozen=True):
+    """What is the same for all ways that are compared."""
+
+    size: Size = "usual"
+    global_batch: int = GLOBAL_BATCH
+    reading: Reading = READINGS[0]
+
+
+LARGER, BY_DEMAND = Case("double"), Case(reading="demand")
+
+
 class Play(msgspec.Struct, frozen=True):
     """The jobs of a seed, bidding in one way."""
 
     seed: int
-    size: Size
-    global_batch: int
+    case: Case
     way: str
 
 
@@ -87,7 +98,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """All ways, with one batch, in one cluster."""
+    """All ways, in one case."""
 
     nodes: int
     throughput: dict[str, Interval]
@@ -100,7 +111,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Report(msgspec.Struct, frozen=True):
     """`ratio` is aware over oblivious with the batch that is meant where nothing else is said, in
-    the usual cluster; `larger` is with that batch in the cluster of twice the racks."""
+    the usual cluster, with equal budgets; with that batch, `larger` is in the cluster of twice the
+    racks, and `by_demand` with budgets by demand."""
 
     figure: str
     ratio: float
@@ -110,13 +122,15 @@ class Report(msgspec.Struct, frozen=True):
     global_batch: int
     batches: dict[str, Comparison]
     larger: Comparison | None
+    by_demand: Comparison | None
     oversubscribed: float
     seeds: tuple[int, ...]
 
 
 def run(task: Play, data: Path | None) -> Outcome:
-    found = jobs_of(task.seed, task.size, task.global_batch)
-    setting = setting_for(found, task.way, task.size)
+    case = task.case
+    found = jobs_of(task.seed, case.size, case.global_batch)
+    setting = setting_for(found, task.way, case.size, case.reading)
     contract = CONTRACTS["fcfs" if task.way == "fcfs" else "market"]
     metrics = measure(setting, found.alone, contract.play(setting, task.seed))
     return Outcome(
@@ -171,29 +185,31 @@ def _bidding(project: Project, bidding: Bidding) -> Project:
 
 def compute(wanted: Wanted, runs: Runs) -> Report:
     ways = [way for way in LABELS if way != "fcfs" or "fcfs" in wanted.contracts]
-    cases: list[tuple[Size, int]] = [("small", GLOBAL_BATCH)]
+    size: Size = "small" if wanted.is_quick else "usual"
+    batches = (GLOBAL_BATCH,) if wanted.is_quick else BATCHES
+    cases = [Case(size, batch) for batch in batches]
     if not wanted.is_quick:
-        cases = [*(("usual", batch) for batch in BATCHES), ("double", GLOBAL_BATCH)]
+        cases += [LARGER, BY_DEMAND]
     keys = list(product(cases, wanted.seeds, ways))
-    tasks = [Play(seed, size, batch, way) for (size, batch), seed, way in keys]
+    tasks = [Play(seed, case, way) for case, seed, way in keys]
     found = dict(zip(keys, runs.all(tasks, run, Outcome), strict=True))
     compared = {
         case: _compared(
-            len(cluster_for(case[0])),
+            len(cluster_for(case.size)),
             {way: {seed: found[case, seed, way] for seed in wanted.seeds} for way in ways},
         )
         for case in cases
     }
-    batches = {str(batch): its for (size, batch), its in compared.items() if size != "double"}
-    main = batches[str(GLOBAL_BATCH)].aware_over["oblivious"].estimate
+    main = compared[Case(size)].aware_over["oblivious"].estimate
     return Report(
         figure="10",
         ratio=main,
         wanted_ratio=WANTED_RATIO,
         is_met=None if wanted.is_quick else main >= WANTED_RATIO,
         global_batch=GLOBAL_BATCH,
-        batches=batches,
-        larger=compared.get(("double", GLOBAL_BATCH)),
+        batches={str(batch): compared[Case(size, batch)] for batch in batches},
+        larger=compared.get(LARGER),
+        by_demand=compared.get(BY_DEMAND),
         oversubscribed=OVERSUBSCRIBED,
         seeds=wanted.seeds,
     )
@@ -257,8 +273,12 @@ def tell(report: Report) -> Iterator[Table | str]:
 def _cases(report: Report) -> Iterator[tuple[str, Comparison]]:
     for batch, its in report.batches.items():
         yield f"global batch {batch}", its
-    if report.larger is not None:
-        yield f"global batch {report.global_batch}, twice the racks", report.larger
+    for what, one in (
+        ("twice the racks", report.larger),
+        ("budgets by demand", report.by_demand),
+    ):
+        if one is not None:
+            yield f"global batch {report.global_batch}, {what}", one
 
 
 def _ratio(interval: Interval) -> str:
