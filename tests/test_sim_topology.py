@@ -28,24 +28,22 @@ from laissez.simulation.figures.topology import (
 )
 from laissez.simulation.intervals import Interval
 from laissez.simulation.projects import Training
-from laissez.simulation.regimes import READINGS
 from laissez.simulation.runs import Runs
 from laissez.workloads.training import spot_of
 
 SEEDS = (100, 101)
 HOURS = {"aware": 12.0, "anywhere": 8.0, "oblivious": 6.0, "fcfs": 9.0}
+OTHERS = {Case("double"): 2.0, Case(reading="demand"): 0.5, Case(base_share=1.0): 3.0}
 PLAYS: list[Play] = []
 
 
 def played(task: Play, data: Path | None) -> Outcome:
     """So many hours of work per hour by the way, one more with the second seed, a tenth more for
-    every batch of 32 samples; aware, twice that in the larger cluster, half with other budgets."""
+    every batch of 32 samples; aware, so many times that in the other cases."""
     PLAYS.append(task)
     hours = (HOURS[task.way] + task.seed - 100) * (1 + task.case.global_batch / 320)
     if task.way == "aware":
-        hours *= {"double": 2.0}.get(task.case.size, 1.0) * {"demand": 0.5}.get(
-            task.case.reading, 1.0
-        )
+        hours *= OTHERS.get(task.case, 1.0)
     return Outcome(hours, HOURS[task.way] / 20, task.seed - 98)
 
 
@@ -136,13 +134,15 @@ def test_a_run_says_what_its_jobs_came_to() -> None:
     assert topology.run(Play(100, Case("small"), "fcfs"), None) == outcome
 
 
-def test_budgets_by_demand_are_other_budgets() -> None:
-    """The same jobs do as they can afford."""
-    equal, by_demand = (
-        topology.run(Play(100, Case("small", reading=reading), "aware"), None)
-        for reading in READINGS
-    )
-    assert equal != by_demand
+def test_a_case_has_its_own_budgets_and_floors() -> None:
+    """The same jobs do other things with other budgets, and with higher floors."""
+    usual = Case("small")
+    by_demand = msgspec.structs.replace(usual, reading="demand")
+    at_list = msgspec.structs.replace(usual, base_share=1.0)
+    outcomes = {
+        topology.run(Play(100, case, "aware"), None) for case in (usual, by_demand, at_list)
+    }
+    assert len(outcomes) == 3
 
 
 # --- what is made of it -------------------------------------------------------------------------
@@ -158,6 +158,7 @@ def test_every_case_is_played_in_every_way_with_every_seed(
         *(Case("usual", batch, "equal") for batch in BATCHES),
         Case("double", GLOBAL_BATCH, "equal"),
         Case("usual", GLOBAL_BATCH, "demand"),
+        Case("usual", GLOBAL_BATCH, "equal", 1.0),
     ]
     expected = [Play(seed, case, way) for case, way, seed in product(cases, LABELS, SEEDS)]
     assert len(PLAYS) == len(expected)
@@ -168,7 +169,7 @@ def test_every_case_is_played_in_every_way_with_every_seed(
     assert {*PLAYS} == {Play(seed, Case("small"), way) for way, seed in product(ways, SEEDS)}
     assert list(quick.batches) == ["64"]
     assert list(quick.batches["64"].throughput) == ways
-    assert quick.larger is quick.by_demand is None
+    assert quick.larger is quick.by_demand is quick.at_list is None
 
 
 def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
@@ -180,11 +181,13 @@ def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
     assert report.ratio == over.estimate == pytest.approx(25 / 13)
     assert (over.low, over.high) == pytest.approx((13 / 7, 2.0))
     assert main.aware_over["anywhere"].estimate == pytest.approx(25 / 17)
-    assert report.larger is not None
-    assert report.larger.aware_over["oblivious"].estimate == pytest.approx(50 / 13)
-    assert report.by_demand is not None
-    assert report.by_demand.aware_over["oblivious"].estimate == pytest.approx(12.5 / 13)
-    assert (main.nodes, report.larger.nodes, report.by_demand.nodes) == (64, 128, 64)
+    others = [
+        each for each in (report.larger, report.by_demand, report.at_list) if each is not None
+    ]
+    assert [each.nodes for each in others] == [128, 64, 64]
+    for other, times in zip(others, OTHERS.values(), strict=True):
+        assert other.aware_over["oblivious"].estimate == pytest.approx(times * 25 / 13)
+    assert main.nodes == 64
     assert main.throughput["aware"].estimate == pytest.approx(15.0)
     assert main.retention["fcfs"] == Interval(0.45, 0.45, 0.45)
     assert main.displaced == dict.fromkeys(LABELS, 2.5)
@@ -227,11 +230,14 @@ def test_the_shape_of_the_json(reported: Callable[..., Report]) -> None:
     document = msgspec.json.decode(text)
     assert list(document) == [
         *("figure", "ratio", "wanted_ratio", "is_met", "global_batch", "batches"),
-        *("larger", "by_demand", "oversubscribed", "seeds"),
+        *("larger", "by_demand", "at_list", "oversubscribed", "seeds"),
     ]
     assert (document["figure"], document["seeds"]) == ("10", [100, 101])
     assert list(document["batches"]) == ["32", "64", "128"]
-    for its in (*document["batches"].values(), document["larger"], document["by_demand"]):
+    for its in (
+        *document["batches"].values(),
+        *(document[name] for name in ("larger", "by_demand", "at_list")),
+    ):
         assert list(its) == ["nodes", "throughput", "retention", "displaced", "aware_over"]
         assert list(its["throughput"]) == list(its["retention"]) == list(LABELS)
         assert its["throughput"]["aware"].keys() == {"estimate", "low", "high"}

@@ -4,8 +4,9 @@ Training jobs only, of 4 to 8 H100s each, with demand at 1.5 times capacity. Eac
 global batch of 64: fine-tuning uses such batches (that of InstructGPT, 32; Ouyang et al., 2022),
 gradients are exchanged often, and it matters where GPUs are. The larger the batch, the longer GPUs
 compute between two exchanges, and the less distance matters; so 32 and 128 are shown as well. The
-larger the cluster, the rarer are neighbours by chance; so one of twice the racks is shown. And all
-jobs have the same budget; so budgets by demand are shown, too.
+larger the cluster, the rarer are neighbours by chance; so one of twice the racks is shown. All jobs
+have the same budget, and floors are at 0.7 of list prices; so budgets by demand and floors at list
+prices are shown, too.
 
 The same jobs are played in several ways on the market. *Aware*, a job asks for nodes in the
 scale-up domain of those it has, then in their rack, then anywhere, and pays for each what it adds
@@ -38,6 +39,7 @@ from laissez.simulation.metrics import measure
 from laissez.simulation.population import HORIZON_US, training
 from laissez.simulation.projects import Bidding, Project, Training
 from laissez.simulation.regimes import (
+    BASE_SHARES,
     READINGS,
     Alone,
     Crowd,
@@ -78,9 +80,10 @@ class Case(msgspec.Struct, frozen=True):
     size: Size = "usual"
     global_batch: int = GLOBAL_BATCH
     reading: Reading = READINGS[0]
+    base_share: float = BASE_SHARES[0]
 
 
-LARGER, BY_DEMAND = Case("double"), Case(reading="demand")
+LARGER, BY_DEMAND, AT_LIST = Case("double"), Case(reading="demand"), Case(base_share=1.0)
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -111,8 +114,9 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Report(msgspec.Struct, frozen=True):
     """`ratio` is aware over oblivious with the batch that is meant where nothing else is said, in
-    the usual cluster, with equal budgets; with that batch, `larger` is in the cluster of twice the
-    racks, and `by_demand` with budgets by demand."""
+    the usual cluster, with equal budgets and floors below list prices. With that batch, `larger` is
+    in the cluster of twice the racks, `by_demand` with budgets by demand, `at_list` with floors at
+    list prices."""
 
     figure: str
     ratio: float
@@ -123,6 +127,7 @@ class Report(msgspec.Struct, frozen=True):
     batches: dict[str, Comparison]
     larger: Comparison | None
     by_demand: Comparison | None
+    at_list: Comparison | None
     oversubscribed: float
     seeds: tuple[int, ...]
 
@@ -130,7 +135,7 @@ class Report(msgspec.Struct, frozen=True):
 def run(task: Play, data: Path | None) -> Outcome:
     case = task.case
     found = jobs_of(task.seed, case.size, case.global_batch)
-    setting = setting_for(found, task.way, case.size, case.reading)
+    setting = setting_for(found, task.way, case.size, case.reading, case.base_share)
     contract = CONTRACTS["fcfs" if task.way == "fcfs" else "market"]
     metrics = measure(setting, found.alone, contract.play(setting, task.seed))
     return Outcome(
@@ -168,7 +173,11 @@ def _comers(
 
 
 def setting_for(
-    crowd: Crowd, way: str, size: Size, reading: Reading = READINGS[0], base_share: float = 0.7
+    crowd: Crowd,
+    way: str,
+    size: Size,
+    reading: Reading = READINGS[0],
+    base_share: float = BASE_SHARES[0],
 ) -> Setting:
     setting = setting_of(crowd, reading, base_share, cluster_for(size))
     return msgspec.structs.replace(
@@ -189,7 +198,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
     batches = (GLOBAL_BATCH,) if wanted.is_quick else BATCHES
     cases = [Case(size, batch) for batch in batches]
     if not wanted.is_quick:
-        cases += [LARGER, BY_DEMAND]
+        cases += [LARGER, BY_DEMAND, AT_LIST]
     keys = list(product(cases, wanted.seeds, ways))
     tasks = [Play(seed, case, way) for case, seed, way in keys]
     found = dict(zip(keys, runs.all(tasks, run, Outcome), strict=True))
@@ -210,6 +219,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         batches={str(batch): compared[Case(size, batch)] for batch in batches},
         larger=compared.get(LARGER),
         by_demand=compared.get(BY_DEMAND),
+        at_list=compared.get(AT_LIST),
         oversubscribed=OVERSUBSCRIBED,
         seeds=wanted.seeds,
     )
@@ -276,6 +286,7 @@ def _cases(report: Report) -> Iterator[tuple[str, Comparison]]:
     for what, one in (
         ("twice the racks", report.larger),
         ("budgets by demand", report.by_demand),
+        ("floors at list", report.at_list),
     ):
         if one is not None:
             yield f"global batch {report.global_batch}, {what}", one
