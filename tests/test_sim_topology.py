@@ -33,7 +33,12 @@ from laissez.workloads.training import spot_of
 
 SEEDS = (100, 101)
 HOURS = {"aware": 12.0, "anywhere": 8.0, "oblivious": 6.0, "fcfs": 9.0}
-OTHERS = {Case("double"): 2.0, Case(reading="demand"): 0.5, Case(base_share=1.0): 3.0}
+OTHERS = {
+    Case("double"): 2.0,
+    Case("quadruple"): 4.0,
+    Case(reading="demand"): 0.5,
+    Case(base_share=1.0): 3.0,
+}
 PLAYS: list[Play] = []
 
 
@@ -102,14 +107,17 @@ def test_all_ways_have_the_same_jobs_and_differ_in_how_they_bid() -> None:
             assert msgspec.structs.replace(other, labour=labour) == one
 
 
-def test_the_larger_cluster_has_twice_the_racks() -> None:
+def test_larger_clusters_have_two_and_four_times_the_racks() -> None:
     """Each kind's domains are as large, and no two GPUs have one name."""
-    usual, double = cluster_for("usual"), cluster_for("double")
-    assert len(set(double)) == 2 * len(usual)
-    assert set(usual) < set(double)
-    domains = Counter(spot_of(each).domain for each in double)
-    assert set(domains.values()) == {8}
-    assert len({spot_of(each).rack for each in double}) == len(domains) == 16
+    usual, double, quadruple = (cluster_for(size) for size in ("usual", "double", "quadruple"))
+    assert usual == cluster_of(False)
+    assert set(usual) < set(double) < set(quadruple)
+    for cluster, times in ((usual, 1), (double, 2), (quadruple, 4)):
+        assert len(set(cluster)) == len(cluster) == times * 64
+        assert set(Counter(tree_of(each) for each in cluster).values()) == {times * 32}
+        domains = Counter(spot_of(each).domain for each in cluster)
+        assert set(domains.values()) == {8}
+        assert len({spot_of(each).rack for each in cluster}) == len(domains) == times * 8
 
 
 def test_the_scene_is_the_run_of_who_bids_so() -> None:
@@ -157,6 +165,7 @@ def test_every_case_is_played_in_every_way_with_every_seed(
     cases = [
         *(Case("usual", batch, "equal") for batch in BATCHES),
         Case("double", GLOBAL_BATCH, "equal"),
+        Case("quadruple", GLOBAL_BATCH, "equal"),
         Case("usual", GLOBAL_BATCH, "demand"),
         Case("usual", GLOBAL_BATCH, "equal", 1.0),
     ]
@@ -169,7 +178,8 @@ def test_every_case_is_played_in_every_way_with_every_seed(
     assert {*PLAYS} == {Play(seed, Case("small"), way) for way, seed in product(ways, SEEDS)}
     assert list(quick.batches) == ["64"]
     assert list(quick.batches["64"].throughput) == ways
-    assert quick.larger is quick.by_demand is quick.at_list is None
+    assert quick.larger == {}
+    assert quick.by_demand is quick.at_list is None
 
 
 def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
@@ -181,11 +191,11 @@ def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
     assert report.ratio == over.estimate == pytest.approx(25 / 13)
     assert (over.low, over.high) == pytest.approx((13 / 7, 2.0))
     assert main.aware_over["anywhere"].estimate == pytest.approx(25 / 17)
-    others = [
-        each for each in (report.larger, report.by_demand, report.at_list) if each is not None
-    ]
-    assert [each.nodes for each in others] == [128, 64, 64]
-    for other, times in zip(others, OTHERS.values(), strict=True):
+    assert list(report.larger) == ["128", "256"]
+    others = [*report.larger.values(), report.by_demand, report.at_list]
+    for other, nodes, times in zip(others, (128, 256, 64, 64), OTHERS.values(), strict=True):
+        assert other is not None
+        assert other.nodes == nodes
         assert other.aware_over["oblivious"].estimate == pytest.approx(times * 25 / 13)
     assert main.nodes == 64
     assert main.throughput["aware"].estimate == pytest.approx(15.0)
@@ -236,7 +246,8 @@ def test_the_shape_of_the_json(reported: Callable[..., Report]) -> None:
     assert list(document["batches"]) == ["32", "64", "128"]
     for its in (
         *document["batches"].values(),
-        *(document[name] for name in ("larger", "by_demand", "at_list")),
+        *document["larger"].values(),
+        *(document[name] for name in ("by_demand", "at_list")),
     ):
         assert list(its) == ["nodes", "throughput", "retention", "displaced", "aware_over"]
         assert list(its["throughput"]) == list(its["retention"]) == list(LABELS)

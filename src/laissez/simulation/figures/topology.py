@@ -4,9 +4,9 @@ Training jobs only, of 4 to 8 H100s each, with demand at 1.5 times capacity. Eac
 global batch of 64: fine-tuning uses such batches (that of InstructGPT, 32; Ouyang et al., 2022),
 gradients are exchanged often, and it matters where GPUs are. The larger the batch, the longer GPUs
 compute between two exchanges, and the less distance matters; so 32 and 128 are shown as well. The
-larger the cluster, the rarer are neighbours by chance; so one of twice the racks is shown. All jobs
-have the same budget, and floors are at 0.7 of list prices; so budgets by demand and floors at list
-prices are shown, too.
+larger the cluster, the rarer are neighbours by chance; so those of two and four times the racks are
+shown. All jobs have the same budget, and floors are at 0.7 of list prices; so budgets by demand and
+floors at list prices are shown, too.
 
 The same jobs are played in several ways on the market. *Aware*, a job asks for nodes in the
 scale-up domain of those it has, then in their rack, then anywhere, and pays for each what it adds
@@ -71,7 +71,8 @@ LABELS = {
     "oblivious": "market, oblivious",
     "fcfs": "FCFS",
 }
-Size = Literal["small", "usual", "double"]
+Size = Literal["small", "usual", "double", "quadruple"]
+TIMES_THE_RACKS: dict[Size, int] = {"usual": 1, "double": 2, "quadruple": 4}
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -83,7 +84,8 @@ class Case(msgspec.Struct, frozen=True):
     base_share: float = BASE_SHARES[0]
 
 
-LARGER, BY_DEMAND, AT_LIST = Case("double"), Case(reading="demand"), Case(base_share=1.0)
+LARGER = (Case("double"), Case("quadruple"))
+BY_DEMAND, AT_LIST = Case(reading="demand"), Case(base_share=1.0)
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -115,8 +117,8 @@ class Comparison(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """`ratio` is aware over oblivious with the batch that is meant where nothing else is said, in
     the usual cluster, with equal budgets and floors below list prices. With that batch, `larger` is
-    in the cluster of twice the racks, `by_demand` with budgets by demand, `at_list` with floors at
-    list prices."""
+    in clusters of more racks, by their number of nodes, `by_demand` with budgets by demand,
+    `at_list` with floors at list prices."""
 
     figure: str
     ratio: float
@@ -125,7 +127,7 @@ class Report(msgspec.Struct, frozen=True):
     """None in a quick run: its cluster is too small to tell."""
     global_batch: int
     batches: dict[str, Comparison]
-    larger: Comparison | None
+    larger: dict[str, Comparison]
     by_demand: Comparison | None
     at_list: Comparison | None
     oversubscribed: float
@@ -147,11 +149,12 @@ def run(task: Play, data: Path | None) -> Outcome:
 
 @lru_cache(maxsize=4)
 def cluster_for(size: Size) -> tuple[str, ...]:
-    """That of figure 6, or of each kind its first rack, or the same with twice the racks."""
-    usual = cluster_of(size == "small")
-    if size != "double":
-        return usual
-    return tuple(each.replace("/r", f"/r{row}", 1) for row in ("", "1") for each in usual)
+    """Of each kind the first rack of figure 6, or its whole cluster, so many times over."""
+    if size == "small":
+        return cluster_of(is_small=True)
+    rows = ("", *range(1, TIMES_THE_RACKS[size]))
+    usual = cluster_of(is_small=False)
+    return tuple(each.replace("/r", f"/r{row}", 1) for row in rows for each in usual)
 
 
 @lru_cache(maxsize=8)
@@ -198,7 +201,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
     batches = (GLOBAL_BATCH,) if wanted.is_quick else BATCHES
     cases = [Case(size, batch) for batch in batches]
     if not wanted.is_quick:
-        cases += [LARGER, BY_DEMAND, AT_LIST]
+        cases += [*LARGER, BY_DEMAND, AT_LIST]
     keys = list(product(cases, wanted.seeds, ways))
     tasks = [Play(seed, case, way) for case, seed, way in keys]
     found = dict(zip(keys, runs.all(tasks, run, Outcome), strict=True))
@@ -217,7 +220,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         is_met=None if wanted.is_quick else main >= WANTED_RATIO,
         global_batch=GLOBAL_BATCH,
         batches={str(batch): compared[Case(size, batch)] for batch in batches},
-        larger=compared.get(LARGER),
+        larger={str(compared[case].nodes): compared[case] for case in LARGER if case in compared},
         by_demand=compared.get(BY_DEMAND),
         at_list=compared.get(AT_LIST),
         oversubscribed=OVERSUBSCRIBED,
@@ -284,7 +287,7 @@ def _cases(report: Report) -> Iterator[tuple[str, Comparison]]:
     for batch, its in report.batches.items():
         yield f"global batch {batch}", its
     for what, one in (
-        ("twice the racks", report.larger),
+        *((f"{nodes} nodes", its) for nodes, its in report.larger.items()),
         ("budgets by demand", report.by_demand),
         ("floors at list", report.at_list),
     ):
