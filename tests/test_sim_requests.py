@@ -3,7 +3,7 @@
 import gzip
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev, quantiles
@@ -150,14 +150,57 @@ def test_the_folder_of_data_will_do_as_well_as_the_traces_own(tmp_path: Path) ->
     assert outer.window("conv", Random(3)) == inner.window("conv", Random(3))
 
 
-def test_a_missing_file_is_named_with_the_places_that_were_searched(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["", "azure_llm", "data"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_files_are_taken_as_they_are_published(
+    tmp_path: Path, folder: str, is_packed: bool
+) -> None:
+    """With times of day, the first of which is the beginning, and with the mark that some editors
+    put before the first column."""
+    traces(tmp_path / "ours", "0,5,1", "150.25,8,2", "400,6,3")
+    place = tmp_path / "theirs" / folder
+    place.mkdir(parents=True)
+    lines = (
+        "\ufeffTIMESTAMP,ContextTokens,GeneratedTokens",
+        "2023-11-16 23:58:03.9799600,5,1",
+        "2023-11-17 00:00:34.2299600,8,2",
+        "2023-11-17 00:04:43.9799600,6,3",
+    )
+    for service in SERVICES:
+        content = "\n".join(lines).encode()
+        name = f"AzureLLMInferenceTrace_{service}.csv"
+        if is_packed:
+            (place / f"{name}.gz").write_bytes(gzip.compress(content))
+        else:
+            (place / name).write_bytes(content)
+    ours, theirs = Azure(tmp_path / "ours"), Azure(tmp_path / "theirs")
+    for seed, service in product(range(20), SERVICES):
+        assert ours.window(service, Random(seed)) == theirs.window(service, Random(seed))
+
+
+def test_a_time_that_is_none_is_said_at_its_line(tmp_path: Path) -> None:
+    """In a file with times of day."""
+    path = tmp_path / "AzureLLMInferenceTrace_conv.csv"
+    for cell in ("yesterday", ""):
+        path.write_text(f"TIMESTAMP,ContextTokens,GeneratedTokens\n{cell},1,1\n")
+        trace(tmp_path, "code", ["0,1,1", "300,1,1"])
+        with pytest.raises(BadData) as caught:
+            Azure(tmp_path)
+        assert str(caught.value) == (
+            f"{path}:2: TIMESTAMP is {cell or 'missing'}; write a time such as "
+            "2023-11-16 18:17:03.9799600"
+        )
+
+
+def test_a_missing_file_is_named_with_where_to_get_it(tmp_path: Path) -> None:
     """And the sentence says what to give instead."""
     trace(tmp_path, "conv", ("0,1,1", "300,1,1"))
     with pytest.raises(BadData) as caught:
         requests_of(tmp_path)
     assert str(caught.value) == (
-        f"there is no azure_llm_2023_code.csv.gz in {tmp_path} or in {tmp_path / 'azure_llm'}; "
-        "give the folder that has the Azure traces, or no folder, for requests made up like theirs"
+        f"there is no AzureLLMInferenceTrace_code.csv in {tmp_path}; clone "
+        "https://github.com/Azure/AzurePublicDataset and give its folder, or give none, for "
+        "requests made up like theirs"
     )
 
 
@@ -165,7 +208,7 @@ def test_a_folder_that_is_not_there_is_a_missing_file(tmp_path: Path) -> None:
     """Nor does a file in the folder's place go wrong in another way."""
     (tmp_path / "file").write_text("")
     for name in ("nowhere", "file"):
-        with pytest.raises(BadData, match=r"there is no azure_llm_2023_conv\.csv\.gz in .*" + name):
+        with pytest.raises(BadData, match=rf"there is no .*_conv\.csv in .*{name}; "):
             Azure(tmp_path / name)
 
 
@@ -193,12 +236,17 @@ def test_what_is_wrong_in_a_file_is_said_at_its_line(
 
 
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
-    """As it is in a file of another release of the traces."""
-    path = trace(tmp_path, "conv", ["0,1,1"], header="TIMESTAMP,ContextTokens,GeneratedTokens")
+    """As it is in a file of another release of the traces, with either kind of times."""
     trace(tmp_path, "code", ["0,1,1", "300,1,1"])
-    with pytest.raises(BadData) as caught:
-        Azure(tmp_path)
-    assert str(caught.value) == f"{path}:1: there is no column t_s; name it in the first line"
+    for header, missing in (
+        ("time,ContextTokens,GeneratedTokens", "t_s"),
+        ("TIMESTAMP,NumImages,GeneratedTokens", "ContextTokens"),
+    ):
+        path = trace(tmp_path, "conv", ["0,1,1"], header=header)
+        with pytest.raises(BadData) as caught:
+            Azure(tmp_path)
+        said = f"{path}:1: there is no column {missing}; name it in the first line"
+        assert str(caught.value) == said
 
 
 @pytest.mark.parametrize(

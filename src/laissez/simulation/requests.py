@@ -1,8 +1,9 @@
 """Where the requests of inference services come from: windows of 200 s, in steps of 10 s.
 
 `Azure` cuts them from the public traces of two services (Azure Public Dataset, LLM inference trace
-2023; Patel et al., Splitwise, ISCA 2024; CC-BY 4.0), at random starts. `fitted.Fitted` makes up
-windows like them, where the traces are not at hand.
+2023; Patel et al., Splitwise, ISCA 2024; CC-BY 4.0), at random starts. Files are taken as they are
+published, with times of day, and packed, with seconds. `fitted.Fitted` makes up windows like them,
+where the traces are not at hand.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import math
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import Literal, NamedTuple, Protocol
+from typing import IO, Literal, NamedTuple, Protocol
 
 STEP_S = 10
 WINDOW_S = 200
@@ -24,8 +26,11 @@ Service = Literal["conv", "code"]
 SERVICES: tuple[Service, ...] = ("conv", "code")
 
 COLUMNS = ("t_s", "context_tokens", "generated_tokens")
-FOLDER = "azure_llm"
-"""The traces' folder, within a folder of data."""
+PUBLISHED_COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+PUBLISHED_NAME = "AzureLLMInferenceTrace_{}.csv"
+NAMES = ("azure_llm_2023_{}.csv.gz", PUBLISHED_NAME, f"{PUBLISHED_NAME}.gz")
+FOLDERS = ("", "azure_llm", "data")
+"""Where the traces may lie within a folder; `data` is their place in a clone of the dataset."""
 
 
 class BadData(ValueError):
@@ -44,8 +49,7 @@ class Requests(Protocol):
 
 
 class Azure:
-    """`folder` is where the two files of the trace lie, or the folder of data that `azure_llm` is
-    in."""
+    """`folder` is where the two files of the trace lie, or the folder that this one is in."""
 
     def __init__(self, folder: Path) -> None:
         paths = zip(SERVICES, files_of(folder), strict=True)
@@ -91,20 +95,22 @@ def files_of(data: Path | None) -> tuple[Path, ...]:
 
 
 def _find(folder: Path, service: Service) -> Path:
-    name = f"azure_llm_2023_{service}.csv.gz"
-    for place in (folder, folder / FOLDER):
-        if (place / name).is_file():
-            return place / name
+    for place in FOLDERS:
+        for name in NAMES:
+            path = folder / place / name.format(service)
+            if path.is_file():
+                return path
     raise BadData(
-        f"there is no {name} in {folder} or in {folder / FOLDER}; give the folder that has the "
-        "Azure traces, or no folder, for requests made up like theirs"
+        f"there is no {PUBLISHED_NAME.format(service)} in {folder}; clone "
+        "https://github.com/Azure/AzurePublicDataset and give its folder, or give none, for "
+        "requests made up like theirs"
     )
 
 
 def _read(path: Path) -> list[tuple[float, ...]]:
     """Seconds, prompt and output tokens of each request, in order of time."""
     try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        with _opened(path) as file:
             requests = sorted(_rows(path, csv.DictReader(file)))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise BadData(f"{path} can't be read ({error}); fetch it again") from None
@@ -113,14 +119,38 @@ def _read(path: Path) -> list[tuple[float, ...]]:
     return requests
 
 
+def _opened(path: Path) -> IO[str]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
 def _rows(path: Path, reader: csv.DictReader[str]) -> Iterator[tuple[float, ...]]:
-    for column in COLUMNS:
-        if column not in (reader.fieldnames or ()):
+    names = reader.fieldnames or ()
+    columns = PUBLISHED_COLUMNS if PUBLISHED_COLUMNS[0] in names else COLUMNS
+    for column in columns:
+        if column not in names:
             raise BadData(f"{path}:1: there is no column {column}; name it in the first line")
+    time, *lengths = columns
+    began: datetime | None = None
     for row in reader:
-        yield tuple(
-            _number(row[column], f"{path}:{reader.line_num}: {column}") for column in COLUMNS
-        )
+        here = f"{path}:{reader.line_num}:"
+        if columns is COLUMNS:
+            at_s = _number(row[time], f"{here} {time}")
+        else:
+            at = _time_of_day(row[time], f"{here} {time}")
+            began = began or at
+            at_s = (at - began).total_seconds()
+        yield (at_s, *(_number(row[column], f"{here} {column}") for column in lengths))
+
+
+def _time_of_day(cell: str | None, place: str) -> datetime:
+    try:
+        return datetime.fromisoformat(cell or "").replace(tzinfo=None)
+    except ValueError:
+        raise BadData(
+            f"{place} is {cell or 'missing'}; write a time such as 2023-11-16 18:17:03.9799600"
+        ) from None
 
 
 def _number(cell: str | None, place: str) -> float:
