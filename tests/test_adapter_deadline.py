@@ -83,8 +83,24 @@ def test_the_plan_is_made_for_the_slowest_kind_that_can_be_in_time() -> None:
     hurried = adapter_for(job(1.0, 60 * MINUTE)).plan
     assert (hurried.reference, hurried.job.work_us) == ("h100", HOUR // 2)
     assert hurried.job.changeover_us == 4 * MINUTE + CHECKPOINT
-    with pytest.raises(BadJob, match=r"even on h100 the work takes 0\.5 h"):
+    with pytest.raises(BadJob) as caught:
         adapter_for(job(1.0, 40 * MINUTE))
+    assert str(caught.value) == (
+        "the deadline is 0.6667 h away, and even on h100 the work takes 0.5 h, with 0.06667 h for "
+        "a start and 0.1667 h for work lost since a checkpoint 0.7333 h; move the deadline, make "
+        "the work shorter or save it oftener"
+    )
+
+
+def test_nobody_plans_for_losing_more_than_all_of_the_work() -> None:
+    """Six minutes on an H100 and twelve on an A100, saved every ten: a start and all of it once
+    more take 28 minutes on an A100, 16 on an H100."""
+    plan = adapter_for(job(0.2, 28 * MINUTE)).plan
+    assert (plan.reference, plan.job.changeover_us) == ("a100", 16 * MINUTE)
+    plan = adapter_for(job(0.2, 16 * MINUTE)).plan
+    assert (plan.reference, plan.job.changeover_us) == ("h100", 10 * MINUTE)
+    with pytest.raises(BadJob, match=r"with .* h for work lost since a checkpoint 0\.2667 h; "):
+        adapter_for(job(0.2, 16 * MINUTE - 1))
 
 
 def test_it_takes_the_cheaper_of_two_free_kinds_while_there_is_time() -> None:

@@ -182,7 +182,11 @@ def test_what_is_read_is_believed_within_bounds(
             "nothing is said of b200 in 'speeds'",
         ),
         (DEADLINE.replace("24h", "soon"), 6, "is no deadline; write how long"),
-        (DEADLINE.replace("24h", "3h"), 6, "move the deadline or make the work shorter"),
+        (
+            DEADLINE.replace("24h", "3h"),
+            6,
+            "move the deadline, make the work shorter or save it oftener",
+        ),
         (DEADLINE.partition("budget")[0], 6, "say how much that is, with 'budget' or with 'most'"),
         (DEADLINE.replace("{h100: 1, a100: 0.5}", "{h100: 1, a100: 0}"), 5, "write more than 0"),
         (INFERENCE.replace("planner-default", "good"), 6, "there is no objective named 'good'"),

@@ -88,10 +88,11 @@ def plan_for(
             f"scopes in {', '.join(app.kinds)}"
         )
     fastest_us = app.work_left_us(usable[-1])
+    cold_us = max(map(app.cold_start_us, usable))
+    lost_us = min(checkpoint_every_us, fastest_us)  # nobody loses more than all the work
     for kind in usable:
         work_us = app.work_left_us(kind)
-        redone_us = -(-checkpoint_every_us * work_us // max(1, fastest_us))
-        changeover_us = max(map(app.cold_start_us, usable)) + redone_us
+        changeover_us = cold_us + -(-lost_us * work_us // max(1, fastest_us))
         try:
             job = Job(work_us, app.deadline_us - released_us, changeover_us, period_us)
         except BadJob:
@@ -99,8 +100,10 @@ def plan_for(
         return Plan(job, kind, released_us, checkpoint_every_us)
     raise BadJob(
         f"the deadline is {hours(app.deadline_us - released_us)} away, and even on {usable[-1]} "
-        f"the work takes {hours(fastest_us)}, a start and a checkpoint lost not counted; move the "
-        "deadline or make the work shorter"
+        f"the work takes {hours(fastest_us)}, with {hours(cold_us)} for a start and "
+        f"{hours(lost_us)} for work lost since a checkpoint "
+        f"{hours(fastest_us + cold_us + lost_us)}; move the deadline, make the work shorter or "
+        "save it oftener"
     )
 
 
