@@ -23,9 +23,17 @@ from laissez.model import Lost, Release
 from laissez.model.paths import covers, tree_of
 from laissez.simulation import trading
 from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.metrics import ENDINGS
 from laissez.simulation.projects import Batch, Project, Serving, Training
 from laissez.simulation.rules import WARNING_US, Asker, FairShare
-from laissez.simulation.setting import CHARGE_UNITS_PER_MICRO, History, Prices, Setting, Stint
+from laissez.simulation.setting import (
+    CHARGE_UNITS_PER_MICRO,
+    TOO_DEAR,
+    History,
+    Prices,
+    Setting,
+    Stint,
+)
 from laissez.simulation.stage import Given, Tenant
 from laissez.simulation.streams import Handovers, stream
 from laissez.simulation.world import World
@@ -809,10 +817,16 @@ def test_charges_are_the_revenue_and_no_less_than_the_floor(
 
 @pytest.mark.parametrize("name", MARKETS)
 def test_the_reason_of_a_stint_is_what_its_tenant_was_told(name: str) -> None:
-    """Every loss that a tenant was told of is the end of a stint, for that reason."""
+    """Every loss that a tenant was told of is the end of a stint, for that reason; to the market a
+    node that was too dear has been relinquished like any other."""
     for _, history in runs_of(name):
         ends = {
-            (stint.tenant, stint.resource, stint.to_us, stint.reason): stint
+            (
+                stint.tenant,
+                stint.resource,
+                stint.to_us,
+                "relinquished" if stint.reason == TOO_DEAR else stint.reason,
+            )
             for stint in history.stints
         }
         for said in history.log:
@@ -820,10 +834,32 @@ def test_the_reason_of_a_stint_is_what_its_tenant_was_told(name: str) -> None:
                 assert (said.who, said.what.resource, said.at_us, said.what.reason) in ends
 
 
-def test_without_displacement_nothing_is_lost_to_price() -> None:
-    """Whoever holds a node gives it up, or keeps it."""
-    for _, history in runs_of("no_displacement"):
-        assert {stint.reason for stint in history.stints} <= {"relinquished", None}
+def test_without_displacement_nothing_is_taken_away() -> None:
+    """Whoever holds a node gives it up, or keeps it; because of its price only a crew does."""
+    for played, history in runs_of("no_displacement"):
+        assert {stint.reason for stint in history.stints} <= {"relinquished", TOO_DEAR, None}
+        training = {each.name for each in played.projects if isinstance(each.labour, Training)}
+        assert {each.tenant for each in history.stints if each.reason == TOO_DEAR} <= training
+
+
+def test_who_leaves_because_of_the_price_has_given_up() -> None:
+    """Of all that is relinquished in the same settings, what the log says was too dear."""
+    seen = 0
+    for _, history in runs_of("market"):
+        said = {
+            (each.who, each.what.resource, each.at_us)
+            for each in history.log
+            if isinstance(each.what, Release) and "of its crew cost" in each.why
+        }
+        own = {
+            (stint.tenant, stint.resource, stint.to_us)
+            for stint in history.stints
+            if stint.reason == TOO_DEAR
+        }
+        assert own == said
+        seen += len(own)
+    assert seen > 0
+    assert ENDINGS[TOO_DEAR] == "given_up"
 
 
 def test_with_displacement_something_is() -> None:

@@ -45,11 +45,7 @@ def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action,
     served, stale = _matched(wishes, own_orders(terms, view), given_up)
     return (
         *(Action(CancelOrder(each.order), "the order serves no wish any more") for each in stale),
-        *(
-            Action(ReleaseResource(each.resource), _why_released(each, intent))
-            for each in held
-            if each.resource not in kept
-        ),
+        *(_release(each, intent) for each in held if each.resource not in kept),
         *(
             Action(
                 ChangeLimit(each.resource, wanted.limit),
@@ -65,10 +61,11 @@ def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action,
     )
 
 
-def _why_released(holding: Holding, intent: Intent) -> str:
+def _release(holding: Holding, intent: Intent) -> Action:
+    release = ReleaseResource(holding.resource)
     if any(each.resource == holding.resource for each in intent.keep):
-        return "the budget does not pay for it any more"
-    return intent.why_release
+        return Action(release, "the budget does not pay for it any more")
+    return Action(release, intent.why_release, intent.is_too_dear)
 
 
 def _is_worth_sending(holding: Holding, limit: int, terms: Terms, view: MarketView) -> bool:

@@ -44,11 +44,13 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What an adapter wants now. What is most important comes first."""
+    """What an adapter wants now. What is most important comes first. What is not kept is of no use,
+    or costs more than it is worth: then it `is_too_dear`."""
 
     keep: tuple[Keep, ...] = ()
     wishes: tuple[Wish, ...] = ()
     why_release: str = "it is of no use"
+    is_too_dear: bool = False
 
 
 class Terms(msgspec.Struct, frozen=True):

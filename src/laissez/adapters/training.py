@@ -71,7 +71,7 @@ class TrainingAdapter(EconAdapter, frozen=True):
         if why is None:
             return super().decide(app, view)
         keep = (each for each in self.keeps(app, view, held) if each.resource not in app.crew)
-        return Intent(tuple(keep), why_release=why)
+        return Intent(tuple(keep), why_release=why, is_too_dear=True)
 
     def _why_leave(self, app: TrainingJob, view: MarketView, held: Sequence[Holding]) -> str | None:
         """None if the crew stays."""

@@ -28,7 +28,9 @@ class MarketView(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """One thing to do, and why, for the log."""
+    """One thing to do, and why, for the log. Who releases a node may need it no more, or give it up
+    because it `is_too_dear`."""
 
     do: TenantInstruction
     why: str
+    is_too_dear: bool = False

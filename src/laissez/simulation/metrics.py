@@ -14,8 +14,9 @@ and for those within the objective as much of it as they are of all.
 
 **Moves.** A holding can end in three ways. The holder is *displaced*: another's bid, the operator's
 floor, a preemption or a withdrawal takes it, whatever the holder wants. Or the holder has *given it
-up*: it has lowered its limit below the rate, on purpose, since the node is worth less to it than to
-others. Or it has *relinquished* what it needs no more, or can't pay, or leaves behind at its end.
+up*: it has lowered its limit below the rate, or released the node, on purpose, since the node is
+worth less to it than it costs. Or it has *relinquished* what it needs no more, or can't pay, or
+leaves behind at its end.
 A holder whose own order takes the node from it has kept it, and who has had a node for no time has
 never had it: nothing has moved.
 
@@ -43,7 +44,7 @@ from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.intervals import quantile
 from laissez.simulation.projects import US_PER_HOUR, Batch, Project, Serving, Training
 from laissez.simulation.recording import micros
-from laissez.simulation.setting import History, Setting, Stint
+from laissez.simulation.setting import TOO_DEAR, History, Setting, Stint
 from laissez.workloads.application import US_PER_S
 from laissez.workloads.inference import service_credit
 
@@ -57,6 +58,7 @@ ENDINGS: dict[str, Ending] = {
     "withdrawn": "displaced",
     "preempted": "displaced",
     "limit": "given_up",
+    TOO_DEAR: "given_up",
     "relinquished": "relinquished",
 }
 """Whose will it was, by the reason for which a stint ended."""

@@ -39,6 +39,10 @@ class Setting(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, projects=(project,), budgets={})
 
 
+TOO_DEAR = "too_dear"
+"""Why a stint ended whose holder left because of the price, before anybody took the node."""
+
+
 class Stint(msgspec.Struct, frozen=True):
     """One tenant's time with one resource; `charge` is in the market's unit. `reason` is why it
     ended, None if it was held to the end of the run."""

@@ -1,19 +1,20 @@
 """The market as a contract: tenants bid for what nodes are worth to them.
 
-Without displacement a guard holds every holding for ever: once won it can't be lost to price, and
-only who leaves makes room. The bidding, and who gets what is free, is the same.
+Without displacement a guard holds every holding for ever: once won it can't be taken away, and only
+who leaves makes room. The bidding, and who gets what is free, is the same. A crew that trains may
+still leave when it costs more than it is worth to itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Literal
 
 from laissez.model import ChangeFloor, ChangeGuard, Event, OfferResource, Settled, Transferred
 from laissez.simulation.recording import MINUTE_US, Recorder, tenant_for
-from laissez.simulation.setting import History, Setting, Stint
+from laissez.simulation.setting import TOO_DEAR, History, Setting, Stint
 from laissez.simulation.stage import Tenant
 from laissez.simulation.streams import Handovers
 from laissez.simulation.world import World
@@ -33,7 +34,7 @@ class Trading:
         world = World(
             handover_us=Handovers(seed),
             keeps_log=keeps_log,
-            listener=lambda events: stints.extend(ended(events)),
+            listener=lambda events: stints.extend(ended(events, world.too_dear)),
             witness=recorder,
         )
         self._open(world, setting)
@@ -64,14 +65,19 @@ class Trading:
             world.operate(OfferResource(resource), 0)
 
 
-def ended(events: tuple[Event, ...]) -> Iterator[Stint]:
+def ended(
+    events: tuple[Event, ...], too_dear: Container[tuple[str, str, int]] = ()
+) -> Iterator[Stint]:
     """The stints that end with these events: the market settles what changes hands directly before
-    it says so, also if one resource does that several times at once."""
+    it says so, also if one resource does that several times at once. The market does not ask why
+    somebody relinquishes a resource; here it is known."""
     for settled, moved in pairwise(events):
         if isinstance(settled, Settled):
             assert isinstance(moved, Transferred)
             assert moved.resource == settled.resource
-            yield _stint(settled, moved.reason)
+            is_too_dear = (settled.tenant, settled.resource, settled.at) in too_dear
+            is_own = moved.reason == "relinquished"
+            yield _stint(settled, TOO_DEAR if is_own and is_too_dear else moved.reason)
 
 
 def _end(world: World, recorder: Recorder, tenant: Tenant, at_us: int) -> None:

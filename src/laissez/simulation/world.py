@@ -52,6 +52,8 @@ class World:
         self.kernel = self.stage.kernel
         self.kernel.now_us = self.market.now
         self.log: list[Said] = []
+        self.too_dear: set[tuple[str, str, int]] = set()
+        """Who has released which resource when because of its price."""
         self._keeps_log = keeps_log
         self._listener = listener
         self._sequence = 0
@@ -143,6 +145,8 @@ class World:
     def _step(self, tenant: Tenant, at_us: int) -> None:
         view = view_of(self.market, tenant, at_us)
         for action in tenant.adapter.step(tenant.app, view, at_us):
+            if action.is_too_dear and isinstance(action.do, Release):
+                self.too_dear.add((tenant.name, action.do.resource, at_us))
             self._do(tenant.name, action.do, at_us, action.why)
 
     def _do(self, who: str | None, do: Instruction, at_us: int, why: str) -> tuple[Event, ...]:
