@@ -37,7 +37,7 @@ ALONE = Alone(1.0, 1.0, 1e6)
 
 
 def two_alone(task: Comers, data: Path | None) -> Alones:
-    return Alones((Comer(0, ALONE), Comer(1, ALONE)), (2,) * len(task.regimes))
+    return Alones((Comer(0, ALONE), Comer(1, ALONE)), (2,) * len(task.regimes), task.regimes)
 
 
 def played(task: Play, data: Path | None) -> Outcome:
@@ -107,7 +107,7 @@ def test_the_json_of_figure_10(keeping: tuple[str, ...]) -> None:
     for way in ("aware", "oblivious", "fcfs"):
         assert its["throughput"][way]["estimate"] > 0
         assert 0 < its["retention"][way]["estimate"] <= 1
-    assert its["displaced"]["fcfs"] == 0
+    assert its["displaced"]["fcfs"]["estimate"] == 0
     means = {way: its["throughput"][way]["estimate"] for way in its["throughput"]}
     assert document["ratio"] == pytest.approx(means["aware"] / means["oblivious"])
     assert document["is_met"] is None
@@ -235,7 +235,12 @@ def test_no_contract_exceeds_the_bound(keeping: tuple[str, ...]) -> None:
                 assert 0.3 < found[contract]["mean_retention"] <= most + 1e-6
             assert found["fcfs"]["moves"]["displaced"] == 0
             assert found["no_displacement"]["moves"]["displaced"] == 0
+            assert found["clairvoyant"].keys() == {"mean_retention", "ci95", "degradation"}
+        assert by_regime["1.0"]["clairvoyant"]["mean_retention"] < 0.9
         assert by_regime["1.0"]["market"]["moves"]["displaced"] > 0
+    for regime, its in document["demand_over_capacity"].items():
+        assert its["lowest"] == its["mean"] == its["highest"]
+        assert abs(its["mean"] - float(regime)) < 0.15
 
 
 def test_real_requests_are_other_runs(light: tuple[str, ...], keeping: tuple[str, ...]) -> None:
@@ -267,8 +272,17 @@ def test_a_life_of_figure_10_is_told_in_the_way_that_is_named() -> None:
     """An oblivious job asks nowhere near what it has; an aware one does."""
     words = ("10", "--quick", "--regime", "1.5", "--contract", "market", "--explain", "training-0")
     told = {way: run(*words, "--way", way).stdout for way in ("aware", "oblivious")}
-    assert told["aware"] == run(*words).stdout != told["oblivious"]
-    assert all("training-0 under market, seed 100" in each for each in told.values())
+    assert told["aware"] == run(*words).stdout
+    for way, each in told.items():
+        life = json.loads(run(*words, "--way", way, "--json").stdout)
+        bids = [bid for event in life["events"] for bid in event.get("bids", ())]
+        assert bids
+        assert any("/" in bid["scope"] for bid in bids) == (way == "aware")
+        assert "training-0 under market, seed 100" in each
+        assert each.startswith(
+            "figure 10 at 1.5, equal budgets, floors at 0.7 of list prices, "
+            f"bidding {way}, the small cluster\n"
+        )
 
 
 def test_a_life_is_drawn(tmp_path: Path) -> None:
@@ -307,7 +321,7 @@ EXPLAIN = ("6", "--explain", "batch-0")
         (["6", "--regime", "nan"], "is not a number to reckon with"),
         (["6", "--contract", "fcf"], "figure 6 has no contract 'fcf'; did you mean 'fcfs'?"),
         (["6", "--contract", "x"], "figure 6 has no contract 'x'; take one of market, fcfs,"),
-        (["6", "--seeds", "0"], "0 is not in the range x>=1"),
+        (["6", "--seeds", "0"], "0 is not in the range 1<=x<=1000"),
         (["6", "--cache", "c", "--no-cache"], "give either --cache or --no-cache, not both"),
         (["6", "--seed", "3"], "say which run to --explain"),
         (["6", "--reading", "demand"], "say which run to --explain"),
@@ -320,6 +334,13 @@ EXPLAIN = ("6", "--explain", "batch-0")
             [*("10", *EXPLAIN[1:], "--regime", "1.5", "--contract", "market"), "--way", "blind"],
             "figure 10 has no way 'blind'; take one of aware, anywhere, oblivious",
         ),
+        (["10", "--contract", "fcfs"], "figure 10 is about market; name it, too, or no contract"),
+        (
+            [*("10", *EXPLAIN[1:], "--regime", "1.5", "--contract", "fcfs"), "--way", "aware"],
+            "nobody bids under 'fcfs'; leave --way out",
+        ),
+        ([*EXPLAIN, "--seed", "-3"], "-3 is not in the range x>=0"),
+        (["--explain", "training-0"], "which figure? name one of 6, 10"),
         (["6", "--plot", "figure.doc"], "a picture is a .png or .svg, not '.doc'"),
         (["6", "--plot", "no/where.png"], "there is no folder 'no' for the picture"),
         ([*EXPLAIN], "give one --regime and one --contract"),
@@ -348,7 +369,7 @@ def test_what_is_not_right_is_refused_with_a_sentence(words: list[str], sentence
 def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
     """It says which file is missing, and where."""
     said = refusal("6", "--data", str(tmp_path))
-    assert f"there is no azure_llm_2023_conv.csv.gz in {tmp_path} or in" in said
+    assert f"there is no AzureLLMInferenceTrace_conv.csv in {tmp_path}; clone " in said
 
 
 def test_traces_that_are_none_are_refused(tmp_path: Path) -> None:

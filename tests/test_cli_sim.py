@@ -124,8 +124,34 @@ def test_check_doubts_what_was_perhaps_not_meant(desk: Desk) -> None:
     Path(desk.file).write_text(doubtful.replace("service: conv, nodes: 2", "requests_per_s: 9000"))
     said = desk.text("sim", "check", desk.file)
     assert "Nobody can use v100; what it has (3 nodes) stays idle" in said
-    assert re.search(r"^chat gets \d+% done even with the whole cluster", said, re.MULTILINE)
+    (little,) = re.findall(
+        r"^chat gets \d+% done even with the whole cluster.*$", said, re.MULTILINE
+    )
     assert "fold gets" not in said
+    idle, much = desk.json("sim", "check", desk.file)["doubts"]
+    assert idle.startswith("Nobody can use v100")
+    assert much.startswith(little)
+    for line in (("compare",), ("run", "--contract", "fcfs")):
+        words = ("sim", *line, desk.file, "--processes", "1")
+        assert little in desk.text(*words)
+        assert desk.json(*words)["doubts"] == [much]
+
+
+def test_what_has_no_title_is_called_like_its_file(desk: Desk) -> None:
+    """In tables and for programs."""
+    Path(desk.file).write_text(SCENARIO.replace("title: Four GPUs\n", ""))
+    assert desk.text("sim", "check", desk.file).startswith("scenario: 4 nodes for 6m\n")
+    assert desk.json("sim", "check", desk.file)["title"] == "scenario"
+    found = desk.json("sim", "compare", desk.file, "--processes", "1")
+    assert found["title"] == "scenario"
+
+
+def test_where_nobody_loses_anything_that_is_said(desk: Desk) -> None:
+    """There is nothing to be lower than."""
+    alone = [line for line in SCENARIO.splitlines() if "name: chat" not in line]
+    Path(desk.file).write_text("\n".join(alone) + "\n")
+    said = desk.text("sim", "compare", desk.file, "--processes", "1")
+    assert "Nobody loses anything under fcfs, so the market can't lose less." in said
 
 
 def test_compare_plays_the_contracts_of_the_file(desk: Desk) -> None:
@@ -196,6 +222,8 @@ def test_explain_tells_a_life(desk: Desk) -> None:
     life = desk.json("sim", "run", desk.file, "--explain", "late")["life"]
     assert (life["contract"], life["seed"], life["who"]["name"]) == ("market", 1, "late")
     assert "say one of" in desk.error("sim", "run", desk.file, "--explain", "lat")
+    said = desk.error("sim", "run", desk.file, "--contract", "fcfs", "--contract", "fair")
+    assert "run plays one contract; sim compare plays several" in said
     said = desk.error("sim", "run", desk.file, "--explain", "late", "--seeds", "2")
     assert "--explain looks at one run" in said
 
@@ -206,7 +234,12 @@ def test_what_is_wrong_is_shown_at_its_line(desk: Desk, command: str) -> None:
     Path(desk.file).write_text(SCENARIO.replace("work: 1m", "work: 9m"))
     said = desk.error("sim", command, desk.file)
     assert f"{desk.file}:8:5: " in said
-    assert "move the deadline or make the work shorter" in said
+    assert "move the deadline, make the work shorter" in said
+    result = json.loads(desk.error("sim", command, desk.file, "--json"))
+    assert (result["code"], f"laissez: {result['message']}\n") == ("bad_file", said)
+    (problem,) = result["problems"]
+    assert (problem["file"], problem["line"], problem["column"]) == (desk.file, 8, 5)
+    assert problem["message"].startswith("the deadline is 0.1 h away, and even on h100")
     Path(desk.file).write_text(SCENARIO.replace("{service: conv", "{servce: conv"))
     assert "did you mean 'service'?" in desk.error("sim", command, desk.file)
     Path(desk.file).write_text(SCENARIO.replace("name: late,", "name: late, cold_start: 1h,"))
@@ -221,7 +254,7 @@ def test_what_is_wrong_is_shown_at_its_line(desk: Desk, command: str) -> None:
         (("--plot", "a.pdf"), "a picture is a .png or .svg, not '.pdf'"),
         (("--plot", "nowhere/a.png"), "there is no folder 'nowhere' for the picture"),
         (("--cache", ".", "--no-cache"), "give either --cache or --no-cache, not both"),
-        (("--data", "."), "there is no azure_llm_2023_conv.csv.gz in ."),
+        (("--data", "."), "there is no AzureLLMInferenceTrace_conv.csv in .; clone"),
         (("--contract", "lottery"), "'lottery' is not one of"),
     ],
 )

@@ -2,9 +2,12 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import active_children
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -25,7 +28,7 @@ from laissez.simulation.figures.figure import (
     summary_of,
 )
 from laissez.simulation.fitted import requests_of
-from laissez.simulation.metrics import measure
+from laissez.simulation.metrics import Metrics, Moves, Quartiles, Throughput, measure
 from laissez.simulation.projects import Batch, Project
 from laissez.simulation.regimes import (
     READINGS,
@@ -211,6 +214,22 @@ def test_the_source_of_every_deciding_room_counts(tmp_path: Path) -> None:
     assert len(set(seen)) == len(seen)
 
 
+def test_every_room_that_a_run_enters_decides() -> None:
+    """Whatever is imported where tasks run may change a result."""
+    told = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, laissez.simulation.scenario_runs, laissez.simulation.figures;"
+            "print(*sorted({n.split('.')[1] for n in sys.modules if n.startswith('laissez.')}))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert {*told.stdout.split()} == {*running.DECIDING_ROOMS}
+
+
 def test_the_rooms_that_decide_are_there() -> None:
     """No room has moved away from under the digest."""
     house = Path(running.__file__).parent.parent
@@ -310,7 +329,8 @@ KEPT = {
 def few_alone(task: Comers, data: Path | None) -> Alones:
     """Three come in the lowest regime, then one more in each."""
     own = tuple(Comer(at, Alone(1.0, 1.0, 1e6)) for at in range(8))
-    return Alones(own, tuple(3 + at for at in range(len(task.regimes))))
+    ratios = tuple(regime + (task.seed - 101) / 100 for regime in task.regimes)
+    return Alones(own, tuple(3 + at for at in range(len(task.regimes))), ratios)
 
 
 def played(task: Play, data: Path | None) -> Outcome:
@@ -350,8 +370,13 @@ def test_the_shape_of_the_json(report: contention.Report) -> None:
     """As it is promised: regimes, contracts, readings, base shares."""
     document = msgspec.json.decode(msgspec.json.encode(report))
     assert list(document) == [
-        *("figure", "regimes", "reading", "base_share", "readings", "goals", "seeds", "data")
+        *("figure", "regimes", "reading", "base_share", "readings", "goals", "seeds", "data"),
+        *("demand_over_capacity", "is_quick"),
     ]
+    realised = document["demand_over_capacity"]
+    assert list(realised) == list(document["regimes"])
+    assert realised["0.4"] == pytest.approx({"mean": 0.4, "lowest": 0.39, "highest": 0.41})
+    assert document["is_quick"] is False
     assert list(document["regimes"]) == ["0.4", "0.7", "1.0", "1.125", "2.25"]
     for by_contract in document["regimes"].values():
         assert by_contract.keys() == {*CONTRACTS, "clairvoyant"}
@@ -431,7 +456,12 @@ def test_the_tables_have_every_number(report: contention.Report) -> None:
     assert len(goals.rows) == 7
     assert goals.rows[1][1].startswith("50.0 (") and goals.rows[1][1].endswith(", met")
     assert goals.rows[4][3].endswith(", NOT MET")
-    assert titles[8].startswith("Means over 3 seeds from 100 on")
+    assert titles[8] == (
+        "Demand over capacity, with whole projects: 0.40 at 0.4 (0.39 to 0.41), 0.70 at 0.7 "
+        "(0.69 to 0.71), 1.00 at 1.0 (0.99 to 1.01), 1.12 at 1.125 (1.11 to 1.14), 2.25 at 2.25 "
+        "(2.24 to 2.26)."
+    )
+    assert titles[9].startswith("Means over 3 seeds from 100 on")
     # 0.1 is half of 0.2, a third of 0.3, two thirds of 0.15; the bound is nobody's to reach.
     assert lowered.columns[1:] == ("FCFS", "FCFS-P", "fair\nshare", "no\ndisplacement")
     for at, share in ((1, "50.0"), (3, "66.7"), (4, "33.3")):
@@ -530,20 +560,73 @@ def test_a_run_of_the_figure_is_a_run_of_its_contract(seed: int, away: list[int]
     assert (scene.setting, scene.alone) == (setting, own.alone)
 
 
+def measured(kept: dict[str, float], dollars: float, displaced: int) -> Outcome:
+    """All that is measured of a run, made up."""
+    metrics = Metrics(
+        retention=kept,
+        mean_retention=fmean(kept.values()),
+        quartiles=Quartiles(0.0, 0.0, 0.0),
+        degradation=1 - fmean(kept.values()),
+        cost_dollars={},
+        total_cost_dollars=dollars,
+        revenue_charge=0,
+        retention_per_dollar=None,
+        credits_dollars={"a": 1.0, "b": dollars},
+        throughput=Throughput(1.0, 2.0, displaced),
+        utilisation=0.5,
+        moves=Moves(displaced, 0, 7),
+        wasted_projects=0.0,
+        volatility={"h100": dollars / 10},
+        fairness=1.0,
+        starved=0,
+        starved_share=0.0,
+    )
+    return Outcome(kept, metrics)
+
+
 def test_a_summary_is_of_all_seeds() -> None:
-    """Means of runs, quartiles of projects."""
-    found = summary_of([Outcome({"a": 0.0, "b": 1.0}), Outcome({"c": 0.75, "d": 0.75})])
+    """Means of runs with their intervals, quartiles of projects. The interval of two seeds is
+    12.706205 times the standard error, which is half of their difference."""
+    runs = [measured({"a": 0.0, "b": 1.0}, 4.0, 3), measured({"c": 0.75, "d": 0.75}, 6.0, 5)]
+    found = summary_of(runs)
     assert found.mean_retention == 0.625
     assert found.degradation == 0.375
     assert (found.p25, found.median, found.p75) == (0.5625, 0.75, 0.8125)
-    # Two seeds: 12.706205 times the standard error, 0.125.
     assert found.ci95 == pytest.approx((0.625 - 1.588276, 0.625 + 1.588276))
-    assert b"cost" not in msgspec.json.encode(found)
+    assert (found.cost_dollars, found.credits_dollars, found.utilisation) == (5.0, 6.0, 0.5)
+    assert found.retention_per_dollar == pytest.approx(2.5 / 10)
+    assert found.moves == {"displaced": 4.0, "given_up": 0.0, "relinquished": 7.0}
+    assert found.throughput == {
+        "requests_within_objective_per_s": 1.0,
+        "training_hours_per_hour": 2.0,
+        "batch_jobs_done": 4.0,
+    }
+    assert found.volatility == pytest.approx({"h100": 0.5})
+    of = found.ci95_of
+    assert of is not None
+    assert of["cost_dollars"] == pytest.approx((5 - 12.706205, 5 + 12.706205))
+    assert of["moves.displaced"] == pytest.approx((4 - 12.706205, 4 + 12.706205))
+    assert of["volatility.h100"] == pytest.approx((0.5 - 1.2706205, 0.5 + 1.2706205))
+    assert of["utilisation"] == (0.5, 0.5)
+    assert of["retention_per_dollar"] == pytest.approx((1 / 4, 1.5 / 6))
+    own = {"mean_retention", "ci95", "degradation", "market_lower_by", "p25", "median", "p75"}
+    groups = {"throughput", "moves", "volatility"}
+    named = {name.split(".")[0] for name in of}
+    assert named == {*Summary.__struct_fields__} - own - {"ci95_of"}
+    assert {name.split(".")[0] for name in of if "." in name} == groups
+
+
+def test_a_summary_of_a_bound_has_the_mean_alone() -> None:
+    """It is reached by nobody at once, so what is below it is no bound."""
+    found = summary_of([Outcome({"a": 0.0, "b": 1.0}), Outcome({"c": 0.75, "d": 0.75})])
+    assert list(msgspec.to_builtins(found)) == ["mean_retention", "ci95", "degradation"]
+    assert found.ci95 == pytest.approx((0.625 - 1.588276, 0.625 + 1.588276))
 
 
 def test_a_summary_of_one_seed_has_no_interval() -> None:
-    """Nothing is known of the spread."""
-    assert summary_of([Outcome({"a": 0.5})]).ci95 == (None, None)
+    """Nothing is known of the spread, of any figure."""
+    found = summary_of([measured({"a": 0.5}, 4.0, 3)])
+    assert (found.ci95, found.ci95_of) == ((None, None), None)
 
 
 # --- the page -----------------------------------------------------------------------------------
@@ -572,9 +655,11 @@ def test_the_example_of_the_json_has_its_form(report: contention.Report) -> None
 def test_the_python_of_the_page_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As it stands there; here with made-up outcomes."""
+    """As it stands there; here with made-up outcomes, which no other process would know of."""
     monkeypatch.setattr(contention, "run_alone", few_alone)
     monkeypatch.setattr(contention, "run_play", played)
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    exec(example, {})
+    alone = example.replace("Runs())", "Runs(processes=1))")
+    assert alone != example
+    exec(alone, {"__name__": "__main__"})
     assert float(capsys.readouterr().out) == pytest.approx(0.79)

@@ -208,6 +208,10 @@ def test_a_load_of_ones_own(tmp_path: Path) -> None:
     scaled = text.replace("csv: own.csv", "csv: own.csv, requests_per_s: 40")
     (project,) = scenario(scaled, tmp_path).everybody(1, Fitted())
     assert [step[1] for step in serving(project).trace.steps[:2]] == [20.0, 60.0]
+    marked = "\ufeff" + (tmp_path / "own.csv").read_text()  # as spreadsheets save it
+    (tmp_path / "own.csv").write_text(marked, encoding="utf-8")
+    (project,) = scenario(text, tmp_path).everybody(1, Fitted())
+    assert serving(project).trace.steps == steps
 
 
 def test_means_are_over_requests() -> None:
@@ -343,7 +347,8 @@ WRONG: dict[str, tuple[str, int, str]] = {
         (HEAD + CHAT).replace("  h100:", "  x:").replace("  a100:", "  y:")
         + "prices: {x: {on_demand: 1}, y: {on_demand: 1}}\n",
         6,
-        "'nodes' is missing; say which of x, y it can use",
+        "'nodes' is missing; say which of x, y it can use, and what a node of it is, such as "
+        "nodes: {x: h100_sxm}",
     ),
     "a model": (SMALL.replace("name: chat,", "name: chat, model: GPT-9,"), 6, "no profile of"),
     "a node that is too small": (
@@ -375,6 +380,12 @@ WRONG: dict[str, tuple[str, int, str]] = {
     ),
     "two sizes of training": (SMALL.replace("nodes: 2,", "nodes: 2, samples: 9,"), 7, "not both"),
     "no size of training": (SMALL.replace("nodes: 2, ", ""), 7, "how much is there to train?"),
+    "more nodes than it may have": (
+        SMALL.replace("nodes: 2,", "nodes: 17,"),
+        7,
+        "it needs 17 on average, and may have 16 at most; write a larger nodes_max",
+    ),
+    "one step": (SMALL + "period: 11m\n", 9, "nobody would take a second step"),
     "no time to train": (
         SMALL.replace("reconfigure: 30s", "reconfigure: 10m"),
         7,
@@ -438,12 +449,12 @@ def test_everything_wrong_is_said_at_once() -> None:
     ("content", "sentence"),
     [
         ("at_s\n0\n", "has no column 'requests_per_s' in line 1"),
-        ("at_s,requests_per_s\n0,1\n60,many\n", "line 3: requests_per_s is 'many'"),
-        ("at_s,requests_per_s\n0,1\n60,-1\n", "line 3: requests_per_s is '-1'"),
-        ("at_s,requests_per_s\n0,1\n60\n", "line 3: requests_per_s is None"),
+        ("at_s,requests_per_s\n0,1\n60,many\n", "line 3: requests_per_s is many"),
+        ("at_s,requests_per_s\n0,1\n60,-1\n", "line 3: requests_per_s is -1"),
+        ("at_s,requests_per_s\n0,1\n60\n", "line 3: requests_per_s is missing"),
         ("at_s,requests_per_s\n5,1\n", "must begin with a row whose at_s is 0"),
         ("at_s,requests_per_s\n0,1\n9,1\n9,2\n", "at_s does not rise"),
-        ("at_s,requests_per_s,prompt_tokens\n0,1,0\n", "line 2: prompt_tokens is '0'"),
+        ("at_s,requests_per_s,prompt_tokens\n0,1,0\n", "line 2: prompt_tokens is 0"),
         ("at_s,requests_per_s\n0,0\n", "no request comes"),
         ("at_s,requests_per_s\n0,1\n0.00001,1\n", "this makes more than"),
         ("", "has no column 'at_s'"),
@@ -468,11 +479,30 @@ def test_a_load_that_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_bad_cluster_file_is_quoted(tmp_path: Path) -> None:
-    """What is wrong with it is said with its own line, at the line that names it."""
+    """What is wrong with it is said with its own line, at the line that names it; of much that is,
+    the first."""
     (tmp_path / "c.yaml").write_text("version: 1\ntrees: {}\n")
     ((line, _, said),) = problems("cluster: c.yaml\ntenants:\n" + CHAT, tmp_path)
     assert line == 1
     assert "c.yaml:2:8: there is no tree here" in said
+    (tmp_path / "c.yaml").write_text(SMALL)
+    ((line, _, said),) = problems("cluster: c.yaml\ntenants:\n" + CHAT, tmp_path)
+    assert line == 1
+    assert said.count("c.yaml:") == 1
+    assert "\n" not in said
+
+
+def test_a_tree_may_have_the_name_of_its_gpu() -> None:
+    """Then a service knows what a node is; the usual trees come first, as always."""
+    trees = {"l40s": "l40s", "H200": "h200_sxm", "a100_sxm": "a100_sxm", "h100": "h100_sxm"}
+    cluster = "".join(f"  {tree}: {{gpu: 4}}\n" for tree in (*trees, "mi300"))
+    prices = ", ".join(f"{tree}: {{on_demand: 3}}" for tree in (*trees, "mi300"))
+    found = scenario(f"cluster:\n{cluster}prices: {{{prices}}}\ntenants:\n{CHAT}")
+    (chat,) = found.everybody(1, Fitted())
+    assert isinstance(chat.labour, Serving)
+    kinds = {tree: node.gpu for tree, node in chat.labour.spec.kinds.items()}
+    assert kinds == trees
+    assert next(iter(kinds)) == "h100"
 
 
 def test_whoever_gets_nothing_done_alone_is_named() -> None:

@@ -16,14 +16,15 @@ from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.figures.figure import Summary
 from laissez.simulation.life import Life
-from laissez.simulation.projects import Batch, Class, Project, Serving, Training
+from laissez.simulation.projects import Class, Project
 from laissez.simulation.regimes import Alone
 from laissez.simulation.scenario import Scenario
-from laissez.simulation.scenario_runs import Comparison, Played, kind_of
+from laissez.simulation.scenario_runs import Comparison, Played, done_alone, kind_of
 from laissez.simulation.setting import Setting
 
-LITTLE = 0.5
-"""Who gets less than this done alone asks for more than the cluster can do."""
+ENOUGH: dict[Class, float] = {"inference": 0.6, "training": 0.99, "batch": 0.99}
+"""Who gets less than this done alone asks for more than the cluster can do. Even a service that has
+enough of it is late when it begins, and when a burst comes."""
 
 
 class CheckedTenant(msgspec.Struct, frozen=True):
@@ -32,6 +33,7 @@ class CheckedTenant(msgspec.Struct, frozen=True):
     ends_us: int
     node_hours_alone: float
     performance_alone: float
+    done_alone: float
     budget_dollars: float
 
 
@@ -49,6 +51,8 @@ class ScenarioChecked(Message, frozen=True):
     contracts: tuple[str, ...]
     demand_over_capacity: float
     tenants: dict[str, CheckedTenant]
+    doubts: tuple[str, ...]
+    """What can be played, and is perhaps not what was meant."""
 
 
 class MeanTenant(msgspec.Struct, frozen=True):
@@ -60,11 +64,12 @@ class MeanTenant(msgspec.Struct, frozen=True):
     budget_dollars: float
     node_hours: float
     node_hours_alone: float
+    done_alone: float
     nodes_lost: float
 
 
 class ScenarioCompared(Message, frozen=True):
-    """By contract, what it comes to. `ci95` is null where there is one seed."""
+    """By contract, what it comes to."""
 
     title: str
     seeds: tuple[int, ...]
@@ -74,6 +79,7 @@ class ScenarioCompared(Message, frozen=True):
     contracts: dict[str, Summary]
     tenants: dict[str, dict[str, MeanTenant]]
     """By contract, by tenant."""
+    doubts: tuple[str, ...]
 
 
 class ScenarioExplained(Message, frozen=True):
@@ -84,11 +90,23 @@ class ScenarioExplained(Message, frozen=True):
 
 
 def checked(
-    scenario: Scenario, setting: Setting, alone: Mapping[str, Alone], seed: int
+    scenario: Scenario, setting: Setting, alone: Mapping[str, Alone], *, title: str, seed: int
 ) -> ScenarioChecked:
     prices = setting.prices
+    tenants = {
+        project.name: CheckedTenant(
+            kind_of(project),
+            project.arrives_us,
+            project.ends_us,
+            alone[project.name].node_hours,
+            alone[project.name].performance,
+            done_alone(project, alone[project.name]),
+            setting.budgets[project.name] / MICROS_PER_DOLLAR,
+        )
+        for project in setting.projects
+    }
     return ScenarioChecked(
-        scenario.spec.title,
+        title,
         seed,
         dict(scenario.sizes),
         dict(prices.on_demand),
@@ -98,23 +116,14 @@ def checked(
         setting.period_us,
         scenario.spec.contracts,
         sum(own.node_hours for own in alone.values()) / scenario.node_hours,
-        {
-            project.name: CheckedTenant(
-                kind_of(project),
-                project.arrives_us,
-                project.ends_us,
-                alone[project.name].node_hours,
-                alone[project.name].performance,
-                setting.budgets[project.name] / MICROS_PER_DOLLAR,
-            )
-            for project in setting.projects
-        },
+        tenants,
+        (*_idle(scenario.sizes, setting.projects), *_too_much(tenants)),
     )
 
 
 def check_report(found: ScenarioChecked, setting: Setting) -> Iterator[RenderableType]:
     nodes = counted(sum(found.nodes.values()), "node")
-    yield f"{found.title or 'The cluster'}: {nodes} for {show_duration(found.duration_us)}"
+    yield f"{found.title}: {nodes} for {show_duration(found.duration_us)}"
     yield ""
     prices = ("on demand", "spot", "market's floor")
     rows = [
@@ -129,59 +138,51 @@ def check_report(found: ScenarioChecked, setting: Setting) -> Iterator[Renderabl
     ]
     yield table("tree", "nodes", *prices, rows=rows, right=("nodes", *prices))
     yield ""
-    yield _comers(found, setting.projects)
+    yield _comers(found)
     yield ""
     yield (
         f"Demand over capacity: {found.demand_over_capacity:.2f} (the node-hours that tenants use "
         "alone, over those that there are)"
     )
     yield f"Contracts: {', '.join(found.contracts)}"
-    yield from _doubts(found, setting.projects)
+    yield from found.doubts
 
 
-def _doubts(found: ScenarioChecked, projects: Sequence[Project]) -> Iterator[str]:
-    """What can be played, and is perhaps not what was meant."""
+def _idle(sizes: Mapping[str, int], projects: Sequence[Project]) -> Iterator[str]:
     usable = {tree_of(scope) for project in projects for scope in project.scopes}
-    for tree, number in found.nodes.items():
+    for tree, number in sizes.items():
         if tree not in usable:
             nodes = counted(number, "node")
             yield f"Nobody can use {tree}; what it has ({nodes}) stays idle, and is capacity."
-    for project in projects:
-        share = _share_done(project.labour, found.tenants[project.name].performance_alone)
-        if share < LITTLE:
+
+
+def _too_much(tenants: Mapping[str, CheckedTenant | MeanTenant]) -> Iterator[str]:
+    for name, its in tenants.items():
+        if its.done_alone < ENOUGH[its.kind]:
             yield (
-                f"{project.name} gets {share:.0%} done even with the whole cluster: make it ask "
-                "for less, or the cluster larger."
+                f"{name} gets {its.done_alone:.0%} done even with the whole cluster, and retention "
+                "is of that: make it ask for less, let it have more nodes, or make the cluster "
+                "larger."
             )
 
 
-def _comers(found: ScenarioChecked, projects: Sequence[Project]) -> Table:
+def _comers(found: ScenarioChecked) -> Table:
     columns = ("from", "to", "node-hours\nalone", "done alone", "budget")
     rows = []
-    for project in projects:
-        its = found.tenants[project.name]
-        done = its.performance_alone
+    for name, its in found.tenants.items():
+        what = "of requests" if its.kind == "inference" else "of the work"
         rows.append(
             [
-                project.name,
+                name,
                 its.kind,
                 _clock(its.arrives_us),
                 _clock(its.ends_us),
                 f"{its.node_hours_alone:.2f}",
-                _done(project.labour, done),
+                f"{its.done_alone:.0%} {what}",
                 f"${its.budget_dollars:,.2f}",
             ]
         )
     return table("tenant", "kind", *columns, rows=rows, right=columns)
-
-
-def _done(labour: Serving | Training | Batch, done: float) -> str:
-    what = "of requests" if isinstance(labour, Serving) else "of the work"
-    return f"{_share_done(labour, done):.0%} {what}"
-
-
-def _share_done(labour: Serving | Training | Batch, done: float) -> float:
-    return done / labour.requests if isinstance(labour, Serving) else done
 
 
 def _clock(at_us: int) -> str:
@@ -191,15 +192,20 @@ def _clock(at_us: int) -> str:
 # --- run and compare ----------------------------------------------------------------------------
 
 
-def compared(scenario: Scenario, comparison: Comparison, data: str) -> ScenarioCompared:
+def compared(
+    scenario: Scenario, comparison: Comparison, *, title: str, data: str
+) -> ScenarioCompared:
+    tenants = {name: mean_tenants(runs) for name, runs in comparison.played.items()}
+    everybody = next((each for each in tenants.values() if each), {})
     return ScenarioCompared(
-        scenario.spec.title,
+        title,
         comparison.seeds,
         data,
         dict(scenario.sizes),
         comparison.demand_over_capacity,
         comparison.summaries(),
-        {name: mean_tenants(runs) for name, runs in comparison.played.items()},
+        tenants,
+        tuple(_too_much(everybody)),
     )
 
 
@@ -224,6 +230,7 @@ def compare_report(found: ScenarioCompared, comparison: Comparison) -> Iterator[
     yield ""
     yield _basis(found)
     yield from _against(comparison)
+    yield from found.doubts
 
 
 def _contracts(found: ScenarioCompared) -> Table:
@@ -237,10 +244,10 @@ def _figures(found: ScenarioCompared, contract: str) -> Iterator[str]:
     its = found.contracts[contract]
     margin = "" if its.ci95[0] is None else f" ±{100 * (its.mean_retention - its.ci95[0]):.1f}"
     yield f"{100 * its.mean_retention:.1f}%{margin}"
-    yield " ".join(f"{100 * share:.0f}%" for share in (its.p25, its.median, its.p75))
-    if its.cost_dollars is None or its.moves is None:
-        yield from [""] * 5
+    if its.cost_dollars is None or its.moves is None:  # a bound
+        yield from [""] * 6
         return
+    yield " ".join(f"{100 * (share or 0):.0f}%" for share in (its.p25, its.median, its.p75))
     hours = sum(each.node_hours for each in found.tenants[contract].values())
     paid = sum(each.cost_dollars for each in found.tenants[contract].values())
     yield f"${its.cost_dollars:,.2f}"
@@ -274,8 +281,11 @@ def _against(comparison: Comparison) -> Iterator[str]:
         return
     others = [name for name, runs in comparison.played.items() if runs[0].tenants]
     for other in others:
+        if other == "market":
+            continue
         found = comparison.lowering("market", other)
-        if other == "market" or found is None:
+        if found is None:
+            yield f"Nobody loses anything under {other}, so the market can't lose less."
             continue
         word = "less" if found.estimate >= 0 else "more"
         sides = (found.low, found.high)
@@ -303,3 +313,4 @@ def run_report(found: ScenarioCompared, contract: str) -> Iterator[RenderableTyp
     yield table("tenant", "kind", *columns, rows=rows, right=columns)
     yield ""
     yield _basis(found)
+    yield from found.doubts

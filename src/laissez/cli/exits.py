@@ -43,17 +43,37 @@ MEANINGS = {
 }
 
 
+class Place(NamedTuple):
+    """Something to mend in a file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+
 class Failure(NamedTuple):
-    """What is said of an error."""
+    """What is said of an error; for programs, also where in a file it is."""
 
     exit_code: int
     code: str
     message: str
+    problems: tuple[Place, ...] = ()
+
+
+class BadFile(click.ClickException):
+    """A file that somebody wrote, with all there is to mend."""
+
+    def __init__(self, message: str, problems: tuple[Place, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
 
 
 def usage_failure(error: click.ClickException) -> Failure:
     """A command that was not written right, with the place where it says how to."""
     message = error.format_message()
+    if isinstance(error, BadFile):
+        return Failure(Exit.USAGE, "bad_file", message, error.problems)
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "laissez"
         message = f"{message[:1].lower()}{message[1:].rstrip('.')}; see '{where} --help'"
@@ -65,6 +85,9 @@ def tell_failure(failure: Failure, *, as_json: bool) -> None:
     if os.environ.get("LAISSEZ_DEBUG") == "1":
         traceback.print_exc()
     if as_json:
-        click.echo(json.dumps({"code": failure.code, "message": failure.message}), err=True)
+        said: dict[str, object] = {"code": failure.code, "message": failure.message}
+        if failure.problems:
+            said["problems"] = [each._asdict() for each in failure.problems]
+        click.echo(json.dumps(said), err=True)
     else:
         click.echo(f"laissez: {failure.message}", err=True)

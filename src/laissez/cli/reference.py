@@ -24,6 +24,11 @@ field names carry their units. Errors go to stderr, as `laissez: what is wrong, 
 with `--json` as `{"code": ..., "message": ...}`. Colours are for terminals, and not with
 `NO_COLOR`. `LAISSEZ_DEBUG=1` adds the traceback to an error.
 
+The `code` of an error is one of the market's or the service's, if they refuse something. Else it is
+`usage` (an option, or what it names), `bad_file` (a file that you wrote; `problems` has the `file`,
+`line`, `column` and `message` of each), `bad_topology`, `file` (one that can't be opened),
+`login_needed`, `unreachable`, `journal_unsound`, `refused` or `defect`. Ctrl-C ends without a word.
+
 ## Exit codes
 
 | code | meaning |

@@ -30,7 +30,7 @@ try:
     from laissez.simulation.life import UnknownTenant, live
     from laissez.simulation.life_telling import tell
     from laissez.simulation.regimes import BASE_SHARES, READINGS, Reading
-    from laissez.simulation.requests import FOLDER, BadData, files_of
+    from laissez.simulation.requests import BadData, files_of
     from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
@@ -64,11 +64,13 @@ class Look(msgspec.Struct, frozen=True):
 @click.option(
     "--data",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help=f"The folder in which {FOLDER!r} lies, with the traces of requests; without it, "
-    "requests are made up by a model fitted to them.",
+    help="The folder with the Azure traces of requests; without it, requests are made up by a "
+    "model fitted to them.",
 )
 @click.option("--quick", "is_quick", is_flag=True, help="Few seeds and regimes, a small cluster.")
-@click.option("--seeds", type=click.IntRange(1), help=f"How many seeds; {len(SEEDS)} if not said.")
+@click.option(
+    "--seeds", type=click.IntRange(1, 1_000), help=f"How many seeds; {len(SEEDS)} if not said."
+)
 @click.option(
     "--regime",
     "regimes",
@@ -91,7 +93,9 @@ class Look(msgspec.Struct, frozen=True):
     metavar="TENANT",
     help="Tell one tenant's life instead, in the run of one --regime and --contract.",
 )
-@click.option("--seed", type=int, help=f"Of the run to explain; {SEEDS[0]} if not said.")
+@click.option(
+    "--seed", type=click.IntRange(0), help=f"Of the run to explain; {SEEDS[0]} if not said."
+)
 @click.option("--reading", type=click.Choice(get_args(Reading)), help="Of the run to explain.")
 @click.option("--base-share", type=float, help="Of the run to explain.")
 @click.option("--way", help="In which jobs bid in the run to explain, of figure 10.")
@@ -120,6 +124,8 @@ def reproduce(
     their results are kept: what was run before, with the same code and data, is not run again.
     """
     if figure is None:
+        if tenant is not None or plot is not None:
+            raise click.UsageError(f"which figure? name one of {', '.join(FIGURES)}")
         _list(as_json)
         return
     found = _figure(figure)
@@ -142,6 +148,11 @@ def reproduce(
         _check_look(found, wanted, look, bool(regimes))
         _explain(found, wanted, look, data, plot, as_json)
         return
+    if not {*found.always} <= {*wanted.contracts}:
+        raise click.UsageError(
+            f"figure {found.name} is about {' and '.join(found.always)}; name it, too, or no "
+            "contract"
+        )
     if not (seed is None and reading is None and base_share is None and way is None):
         raise click.UsageError(
             "--seed, --reading, --base-share and --way say which run to --explain"
@@ -287,6 +298,8 @@ def _check_look(figure: Figure, wanted: Wanted, look: Look, has_regime: bool) ->
             _none_such(figure, "way", look.way, figure.ways), param_hint="--way"
         )
     (name,) = wanted.contracts
+    if look.way is not None and name != "market":
+        raise click.UsageError(f"nobody bids under {name!r}; leave --way out")
     if name not in CONTRACTS:
         raise click.BadParameter(
             f"nobody lives under {name!r}, which is a bound; take one of {', '.join(CONTRACTS)}",
@@ -315,6 +328,7 @@ def _explain(
     if as_json:
         click.echo(msgspec.json.encode(life))
     else:
+        say(_where(figure, closeup))
         say("\n".join(tell(life)))
     if plot is not None:
         from laissez.simulation.life_picture import picture  # noqa: PLC0415
@@ -322,3 +336,14 @@ def _explain(
         picture(life, plot)
         if not as_json:
             say(f"The picture is in {plot}.")
+
+
+def _where(figure: Figure, closeup: Closeup) -> str:
+    """Which run it is, as far as a life does not say so itself."""
+    words = [f"figure {figure.name} at {closeup.regime}", f"{closeup.reading} budgets"]
+    words.append(f"floors at {closeup.base_share} of list prices")
+    if figure.ways:
+        words.append(f"bidding {closeup.way or figure.ways[0]}")
+    if closeup.is_quick:
+        words.append("the small cluster")
+    return ", ".join(words)

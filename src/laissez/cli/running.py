@@ -20,6 +20,7 @@ import click
 
 from laissez.cli.amounts import show_clock
 from laissez.cli.connection import CA_VARIABLE, PATIENCE_S
+from laissez.cli.exits import BadFile, Place
 from laissez.cli.output import say, say_json
 from laissez.cli.parameters import duration
 from laissez.client import AsyncClient
@@ -43,9 +44,12 @@ def mistakes_shown(file: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError:
-        raise click.ClickException(f"{file} is no text in UTF-8; save it as that") from None
+        raise BadFile(f"{file} is no text in UTF-8; save it as that") from None
     except BadDocument as error:
-        raise click.ClickException(f"the file can't be used:\n{error}") from None
+        places = tuple(
+            Place(error.file_name, each.line, each.column, each.sentence) for each in error.problems
+        )
+        raise BadFile(f"the file can't be used:\n{error}", places) from None
 
 
 class Reader(Protocol[T_co]):

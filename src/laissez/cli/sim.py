@@ -198,7 +198,7 @@ def check(file: Path, seed: int, data: Path | None, as_json: bool) -> None:
     with desk.runs("alone") as runs:
         (alone,) = alone_of(desk.source, desk.seeds, runs)
         setting = setting_of(desk.source, seed, alone, data)
-    found = checked(desk.scenario, setting, alone, seed)
+    found = checked(desk.scenario, setting, alone, title=desk.title, seed=seed)
     if as_json:
         say_json(found)
         return
@@ -210,8 +210,10 @@ def check(file: Path, seed: int, data: Path | None, as_json: bool) -> None:
 @running_options
 @click.option(
     "--contract",
+    "contracts",
     type=click.Choice(list(CONTRACTS)),
-    default="market",
+    multiple=True,
+    default=("market",),
     show_default=True,
     help="Which contract to play.",
 )
@@ -225,7 +227,7 @@ def run(
     folder: Path | None,
     no_cache: bool,
     plot: Path | None,
-    contract: str,
+    contracts: tuple[str, ...],
     tenant: str | None,
     as_json: bool,
 ) -> None:
@@ -233,6 +235,9 @@ def run(
 
     The picture shows the first seed: who holds how many nodes, and what a node costs.
     """
+    if len(contracts) > 1:
+        raise click.UsageError("run plays one contract; sim compare plays several")
+    (contract,) = contracts
     check_picture(plot, EXTRA)
     desk = Desk(
         file,
@@ -249,7 +254,7 @@ def run(
         _explain(desk, contract, tenant, as_json)
         return
     comparison = desk.compare((contract,))
-    found = compared(desk.scenario, comparison, _requests(data))
+    found = compared(desk.scenario, comparison, title=desk.title, data=_requests(data))
     if as_json:
         say_json(found)
     else:
@@ -305,7 +310,7 @@ def compare(
     )
     played = tuple(dict.fromkeys(contracts or desk.scenario.spec.contracts))
     comparison = desk.compare((*played, CLAIRVOYANT) if bound else played)
-    found = compared(desk.scenario, comparison, _requests(data))
+    found = compared(desk.scenario, comparison, title=desk.title, data=_requests(data))
     if as_json:
         say_json(found)
     else:

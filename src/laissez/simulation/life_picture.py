@@ -27,7 +27,7 @@ PAPER = "#ffffff"
 def picture(life: Life, path: Path) -> None:
     """Draws a life to a PNG or an SVG, by the suffix of the path."""
     who, sums = life.who, life.summary
-    title = f"{who.name} under {life.contract}: retention {sums.retention:.2f}"
+    title = f"{who.name} under {life.contract}, seed {life.seed}: retention {sums.retention:.2f}"
     with sheet(path, height_inches=HEIGHT_INCHES, title=title) as figure:
         held, costs, work = figure.subplots(3, 1, sharex=True)
         at_minutes = [point.at_us / US_PER_MINUTE for point in life.course]
@@ -60,7 +60,7 @@ def _draw_held(axes: Axes, life: Life, at_minutes: list[float]) -> None:
             label="lost to others",
         )
     axes.set_ylabel("nodes")
-    axes.legend(loc="upper left", ncols=len(kinds) + 2, facecolor=FAINT, frameon=True)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds) + 2, facecolor=FAINT)
 
 
 def _draw_costs(axes: Axes, course: tuple[Point, ...], at_minutes: list[float]) -> None:

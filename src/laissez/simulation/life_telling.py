@@ -281,7 +281,7 @@ def _moved(events: Sequence[Any], unit: str) -> str:
     if isinstance(first, Loses):
         return _loses(events, unit)
     if isinstance(first, GivesBack):
-        return f"gives back {_nodes(events)}: {first.why}; {_had(events)}{_redo(events)}"
+        return f"gives back {_nodes(events)}: {first.why}; {_given(events, unit)}"
     if isinstance(first, Misses):
         return f"won {first.resource}, and it was gone before it was there ({first.reason})"
     if isinstance(first, Refused):
@@ -346,6 +346,13 @@ def _loses(events: Sequence[Loses], unit: str) -> str:
         f"loses {_nodes(events)}: {_why_lost(events)}; it costs {_worth(events, unit)}"
         f"{_redo(events)}{cold}; {_had(events)}"
     )
+
+
+def _given(events: Sequence[GivesBack], unit: str) -> str:
+    """What goes with it is told where something does."""
+    is_missed = any(event.units_now > 0 for event in events)
+    cost = f"it costs {_worth(events, unit)}; " if is_missed else ""
+    return f"{cost}{_had(events)}{_redo(events)}"
 
 
 def _why_lost(events: Sequence[Loses]) -> str:

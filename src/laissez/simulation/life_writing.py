@@ -10,7 +10,7 @@ lacking, if something is missing, for the reason that held at its beginning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -355,7 +355,7 @@ class Writing:
                 _bid(view, order, self._whys.get(name, "")) for name, order in after.items()
             )
             self._written.append(Bids(view.at_us, bids, turn.pace))
-        self._reason = self._why_lacking(view, bool(after))
+        self._reason = self._why_lacking(view, {scope for scope, *_ in after.values()})
 
     def _hear_rates(self, view: MarketView) -> None:
         moves = []
@@ -380,15 +380,17 @@ class Writing:
                 self._written[number] = replace(event, rate=rate)
                 return
 
-    def _why_lacking(self, view: MarketView, has_bids: bool) -> Reason:
+    def _why_lacking(self, view: MarketView, bid_for: Collection[str]) -> Reason:
+        """What stands between it and more; what it does not bid for is no reason."""
         offers = [quote for quote in view.quotes.values() if quote.rate is not None]
         cheapest = min((quote.rate or 0 for quote in offers), default=0)
         budget, period_us = self._budget, self._setting.period_us
         if budget is not None and budget.affordable_rate(view, period_us) < cheapest:
             return "budget"
-        if not has_bids:
+        if not bid_for:
             return "no_bid"
-        return "dear" if any(quote.idle for quote in offers) else "outbid"
+        is_free = any(quote.idle for quote in offers if quote.scope in bid_for)
+        return "dear" if is_free else "outbid"
 
 
 def _at_us(entry: Seen | Moved | Turn | Said) -> int:

@@ -27,7 +27,10 @@ import msgspec
 from laissez.deadline.processes import Progress, run_all
 
 HOUSE = Path(__file__).parent.parent
-DECIDING_ROOMS = ("simulation", "adapters", "workloads", "market", "model", "exchange", "deadline")
+DECIDING_ROOMS = (
+    *("simulation", "adapters", "workloads", "market", "model", "exchange", "deadline"),
+    *("amounts", "documents", "topology"),  # a scenario is read where it runs
+)
 """The rooms whose code decides the result of a run."""
 PICTURES = (
     "deadline/figures/",

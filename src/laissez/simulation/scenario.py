@@ -98,6 +98,8 @@ class ScenarioSpec(msgspec.Struct, frozen=True, kw_only=True):
                     ("contracts", number),
                     f"{contract!r} is no contract; take one of: {known}{hint}",
                 )
+        if self.period > self.duration:
+            raise BadField("period", "nobody would take a second step; make it shorter")
         if not self.tenants and self.crowd is None:
             raise ValueError("nobody comes; add 'tenants', or a 'crowd'")
         if self.crowd is not None and self.duration != population.HORIZON_US:
@@ -337,7 +339,8 @@ def _read_cluster(path: Path) -> Grounds:
     try:
         cluster = read_cluster(path.read_text(encoding="utf-8"), name=str(path))
     except TopologyError as error:
-        raise BadField((), f"{path} can't be used: {error}") from None
+        first = str(error).splitlines()[0]
+        raise BadField((), f"{path} can't be used: {first}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise BadField((), f"{path} can't be read: {reason}; check the path") from None

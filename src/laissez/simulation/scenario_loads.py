@@ -141,7 +141,7 @@ def read_load(path: Path, usual: Step) -> list[Timed]:
     """A CSV file with the columns at_s and requests_per_s, and perhaps prompt_tokens and
     output_tokens. What is wrong with it is a BadField of `csv`."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             for column in ("at_s", "requests_per_s"):
                 if column not in (rows.fieldnames or ()):
@@ -172,7 +172,8 @@ def _row(row: dict[str, str], usual: Step, where: str) -> Timed:
             value = math.nan
         if not least <= value <= 1e9:
             raise BadField(
-                "csv", f"{where}: {column} is {text!r}; write a number from {least:g} to 1e9"
+                "csv",
+                f"{where}: {column} is {text or 'missing'}; write a number from {least:g} to 1e9",
             )
         return value
 

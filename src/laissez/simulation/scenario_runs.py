@@ -22,7 +22,7 @@ from laissez.simulation.figures.figure import Outcome, Summary, summary_of
 from laissez.simulation.fitted import requests_of
 from laissez.simulation.intervals import Interval, lowering
 from laissez.simulation.metrics import Metrics, measure, moves
-from laissez.simulation.projects import US_PER_HOUR, Class, Project
+from laissez.simulation.projects import US_PER_HOUR, Class, Project, Serving
 from laissez.simulation.recording import MINUTE_US
 from laissez.simulation.regimes import Alone
 from laissez.simulation.requests import Requests
@@ -75,6 +75,8 @@ class TenantOutcome(msgspec.Struct, frozen=True):
     budget_dollars: float
     node_hours: float
     node_hours_alone: float
+    done_alone: float
+    """Which share of its work, or of its requests in time."""
     nodes_lost: int
     """Those that others took, or that it gave up to them."""
 
@@ -181,8 +183,15 @@ def _tenant(
         budget_dollars=setting.budgets[project.name] / MICROS_PER_DOLLAR,
         node_hours=sum(stint.to_us - stint.from_us for stint in own) / US_PER_HOUR,
         node_hours_alone=alone[project.name].node_hours,
+        done_alone=done_alone(project, alone[project.name]),
         nodes_lost=nodes_lost,
     )
+
+
+def done_alone(project: Project, alone: Alone) -> float:
+    """Which share of its work, or of its requests in time, with the whole cluster to itself."""
+    labour = project.labour
+    return alone.performance / labour.requests if isinstance(labour, Serving) else alone.performance
 
 
 def kind_of(project: Project) -> Class:

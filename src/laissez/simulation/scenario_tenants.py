@@ -10,7 +10,7 @@ Whatever can't be built is a `BadField` with its place in the tenant.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -156,7 +156,8 @@ class InferenceTenant(_Tenant, frozen=True, kw_only=True, tag="inference"):
     cold_start: Duration = 60 * US_PER_S
 
     def kinds(self, place: Place) -> dict[str, Hardware]:
-        said = _in_cluster("nodes", self.nodes, population.HARDWARE, place)
+        usual = {**population.HARDWARE, **_by_name(place.sizes)}
+        said = _in_cluster("nodes", self.nodes, usual, place, example="h100_sxm")
         return {
             tree: Hardware(node) if isinstance(node, str) else node for tree, node in said.items()
         }
@@ -246,9 +247,15 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
             raise BadField("nodes", "say 'samples' or 'nodes', not both: each says how much work")
         if self.samples is None and self.nodes is None:
             raise ValueError("how much is there to train? add 'samples', or 'nodes'")
+        if self.nodes is not None and self.nodes > self.nodes_max:
+            raise BadField(
+                "nodes",
+                f"it needs {self.nodes:g} on average, and may have {self.nodes_max} at most; write "
+                "a larger nodes_max, or fewer nodes",
+            )
 
     def kinds(self, place: Place) -> dict[str, str]:
-        return _in_cluster("gpus", self.gpus, dict(population.GPUS), place)
+        return _in_cluster("gpus", self.gpus, dict(population.GPUS), place, example="H100")
 
     def labour(self, coming: Coming, place: Place) -> Training:
         setup = self._setup(place)
@@ -305,7 +312,7 @@ class BatchTenant(_Tenant, frozen=True, kw_only=True, tag="batch"):
     checkpoint_every: Span = 600 * US_PER_S
 
     def kinds(self, place: Place) -> dict[str, float]:
-        return _in_cluster("speeds", self.speeds, population.SPEEDS, place)
+        return _in_cluster("speeds", self.speeds, population.SPEEDS, place, example="1.0")
 
     def labour(self, coming: Coming, place: Place) -> Batch:
         return Batch(
@@ -321,19 +328,36 @@ TenantSpec = InferenceTenant | TrainingTenant | BatchTenant
 
 
 def _in_cluster(
-    field: str, said: Mapping[str, Said] | None, usual: Mapping[str, Said], place: Place
+    field: str,
+    said: Mapping[str, Said] | None,
+    usual: Mapping[str, Said],
+    place: Place,
+    *,
+    example: str,
 ) -> dict[str, Said]:
     """What is said of each tree, or as usual for those that have the usual names."""
     trees = ", ".join(place.sizes)
     if said is None:
         known = {tree: usual[tree] for tree in usual if tree in place.sizes}
         if not known:
-            raise BadField((), f"{field!r} is missing; say which of {trees} it can use, and how")
+            first = next(iter(place.sizes))
+            raise BadField(
+                (),
+                f"{field!r} is missing; say which of {trees} it can use, and what a node of it is, "
+                f"such as {field}: {{{first}: {example}}}",
+            )
         return known
     for tree in said:
         if tree not in place.sizes:
             raise BadField((field, tree), f"there is no tree {tree!r}; the cluster has {trees}")
     return dict(said)
+
+
+def _by_name(trees: Iterable[str]) -> dict[str, Hardware]:
+    """Trees that are called like a GPU whose profile is there, such as l40s or H200."""
+    gpus = {node.gpu.removesuffix("_sxm"): node.gpu for _, node in profiled()}
+    names = {tree: tree.lower().removesuffix("_sxm") for tree in trees}
+    return {tree: Hardware(gpus[name]) for tree, name in names.items() if name in gpus}
 
 
 @contextmanager

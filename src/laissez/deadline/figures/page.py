@@ -41,6 +41,7 @@ KIND_LABELS = {Kind.SPOT: "spot", Kind.ON_DEMAND: "on-demand"}
 HATCH = "//////"
 
 RC: dict[Any, Any] = {
+    "text.parse_math": False,  # a dollar is a dollar
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
     "axes.labelsize": 9,

@@ -16,10 +16,11 @@ for all, the market's retention is at most 2% lower.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -114,10 +115,12 @@ class Comer(msgspec.Struct, frozen=True):
 
 
 class Alones(msgspec.Struct, frozen=True):
-    """Everybody who comes, in their order; and how many of them come in each regime."""
+    """Everybody who comes, in their order; and how many of them come in each regime, and what their
+    demand over capacity is."""
 
     comers: tuple[Comer, ...]
     joining: tuple[int, ...]
+    ratios: tuple[float, ...]
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -136,9 +139,11 @@ def run_alone(task: Comers, data: Path | None) -> Alones:
     cluster = cluster_of(task.is_small)
     everybody = crowd(task.seed, max(task.regimes), _requests(data), cluster)
     comers = [(each, everybody.alone[each.name]) for each in everybody.projects]
+    crowds = [crowd_of(comers, regime, cluster) for regime in task.regimes]
     return Alones(
         tuple(Comer(number_of(each.name), own) for each, own in comers),
-        tuple(len(crowd_of(comers, regime, cluster).projects) for regime in task.regimes),
+        tuple(len(each.projects) for each in crowds),
+        tuple(each.ratio for each in crowds),
     )
 
 
@@ -194,6 +199,14 @@ class Goal(msgspec.Struct, frozen=True):
     is_met: bool
 
 
+class Realised(msgspec.Struct, frozen=True):
+    """What demand over capacity came to: projects are whole, so a regime is met nearly."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+
 class Report(msgspec.Struct, frozen=True):
     """`regimes` is what is meant where nothing else is said: `reading` and `base_share` say it.
     `goals` are those of the whole cluster; a quick run has none."""
@@ -206,6 +219,9 @@ class Report(msgspec.Struct, frozen=True):
     goals: tuple[Goal, ...]
     seeds: tuple[int, ...]
     data: str
+    demand_over_capacity: dict[str, Realised]
+    """By regime."""
+    is_quick: bool
 
 
 def compute(wanted: Wanted, runs: Runs) -> Report:
@@ -232,7 +248,16 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         goals=() if wanted.is_quick else tuple(_goals(outcomes)),
         seeds=wanted.seeds,
         data="fitted" if runs.data is None else "azure",
+        demand_over_capacity={
+            str(regime): _realised([each.ratios[at] for each in everybody.values()])
+            for at, regime in enumerate(wanted.regimes)
+        },
+        is_quick=wanted.is_quick,
     )
+
+
+def _realised(ratios: Sequence[float]) -> Realised:
+    return Realised(fmean(ratios), min(ratios), max(ratios))
 
 
 def _play(wanted: Wanted, seed: int, key: Key, everybody: Alones) -> Play:

@@ -20,6 +20,7 @@ from laissez.simulation.figures.figure import (
     Figure,
     Summary,
     Table,
+    drawn_title,
     means_over,
     percent,
     spread,
@@ -42,8 +43,19 @@ def tell(report: Report) -> Iterator[Table | str]:
     yield _details(report)
     if report.goals:
         yield _goal_table(report.goals)
+    yield _realised(report)
     requests = "of the Azure traces" if report.data == "azure" else "made up by the fitted model"
     yield f"{means_over(report.seeds)}; requests {requests}."
+
+
+def _realised(report: Report) -> str:
+    """How near regimes are met."""
+    parts = [
+        f"{its.mean:.2f} at {regime}"
+        + (f" ({its.lowest:.2f} to {its.highest:.2f})" if len(report.seeds) > 1 else "")
+        for regime, its in report.demand_over_capacity.items()
+    ]
+    return f"Demand over capacity, with whole projects: {', '.join(parts)}."
 
 
 def _retentions(title: str, by_regime: ByRegime) -> Table:
@@ -106,10 +118,10 @@ def _details(report: Report) -> Table:
 
 
 def _detail(its: Summary) -> Iterator[str]:
-    yield " ".join(f"{100 * share:.0f}" for share in (its.p25, its.median, its.p75))
     if its.moves is None:  # a bound
-        yield from [""] * 8
+        yield from [""] * 9
         return
+    yield " ".join(f"{100 * (share or 0):.0f}" for share in (its.p25, its.median, its.p75))
     per_dollar = its.retention_per_dollar
     yield f"{its.cost_dollars:.0f}"
     yield "" if per_dollar is None else f"{1_000 * per_dollar:.1f}"
@@ -150,7 +162,7 @@ def draw(report: Report, path: Path) -> None:
     share = str(report.base_share)
     draw_retention(
         path,
-        title=TITLE,
+        title=drawn_title(TITLE, is_quick=report.is_quick),
         rows={READ_AS[reading]: by[share] for reading, by in report.readings.items()},
         labels=LABELS,
         footnote=f"{len(report.seeds)} seeds, 95% intervals; floor at {share} of list prices",

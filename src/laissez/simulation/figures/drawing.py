@@ -154,9 +154,10 @@ def _draw_quartiles(axes: Axes, row: Row, contracts: Sequence[str]) -> None:
     width = BOXES_ROOM / len(contracts)
     for place, by_contract in enumerate(row.values()):
         for at, contract in enumerate(contracts):
-            if contract not in by_contract:
+            each = by_contract.get(contract)
+            if each is None or each.p25 is None or each.p75 is None or each.median is None:
                 continue
-            its, each = look(contract), by_contract[contract]
+            its = look(contract)
             centre = place + BOXES_ROOM * _offset(at, len(contracts))
             axes.bar(
                 centre,

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from laissez.simulation.intervals import Interval, mean_interval, quantile
+from laissez.simulation.intervals import Interval, mean_interval, quantile, ratio
 from laissez.simulation.metrics import Metrics, Moves, Throughput
 from laissez.simulation.regimes import Alone, Reading
 from laissez.simulation.runs import Runs
@@ -69,6 +69,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """Those it has; none if it has no choice of them. The same with contracts."""
     quick_regimes: tuple[float, ...] = ()
     contracts: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+    """The contracts without which there is nothing to show."""
     compute: Callable[[Wanted, Runs], Any]
     """The report: a value that is JSON as it stands."""
     tell: Callable[[Any], Iterator[Table | str]]
@@ -94,17 +96,23 @@ class Outcome(msgspec.Struct, frozen=True):
         return 1 - self.mean_retention
 
 
+Sides = tuple[float | None, float | None]
+"""From where to where; None where nothing is known to bound it."""
+
+
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A contract over all seeds: means, and quartiles over the projects of all seeds."""
+    """A contract over all seeds: means, and quartiles over the projects of all seeds. Of a bound
+    there is the mean retention only: nobody has all of it at once, so its quartiles bound nothing.
+    """
 
     mean_retention: float
-    ci95: tuple[float | None, float | None]
+    ci95: Sides
     degradation: float
     market_lower_by: Interval | None = None
     """Of another contract: by which share of it the market's degradation is lower, paired."""
-    p25: float
-    median: float
-    p75: float
+    p25: float | None = None
+    median: float | None = None
+    p75: float | None = None
     cost_dollars: float | None = None
     """Of all projects, per run: the operator's revenue."""
     retention_per_dollar: float | None = None
@@ -118,50 +126,65 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     fairness: float | None = None
     starved: float | None = None
     starved_share: float | None = None
+    ci95_of: dict[str, Sides] | None = None
+    """The intervals of all other figures by their names, such as `moves.displaced`; none of a
+    single seed."""
 
 
 def summary_of(outcomes: Sequence[Outcome]) -> Summary:
     """Of one outcome per seed."""
     mean = mean_interval([each.mean_retention for each in outcomes])
-    shares = [share for each in outcomes for share in each.retention.values()]
     retained = Summary(
-        mean_retention=mean.estimate,
-        ci95=(mean.low, mean.high),
-        degradation=1 - mean.estimate,
-        p25=quantile(shares, 0.25),
-        median=quantile(shares, 0.5),
-        p75=quantile(shares, 0.75),
+        mean_retention=mean.estimate, ci95=(mean.low, mean.high), degradation=1 - mean.estimate
     )
     found = [each.metrics for each in outcomes if each.metrics is not None]
     return _with_metrics(retained, found) if found else retained
 
 
 def _with_metrics(retained: Summary, found: Sequence[Metrics]) -> Summary:
-    dollars = sum(each.total_cost_dollars for each in found)
-    retention = sum(share for each in found for share in each.retention.values())
+    shares = [share for each in found for share in each.retention.values()]
+    means = {name: mean_interval(values) for name, values in _by_name(found).items()}
+    per_dollar = ratio(
+        {at: sum(each.retention.values()) for at, each in enumerate(found)},
+        {at: each.total_cost_dollars for at, each in enumerate(found)},
+    )
+    intervals = means if per_dollar is None else {**means, "retention_per_dollar": per_dollar}
+
+    def part(group: str) -> dict[str, float]:
+        return {
+            name.removeprefix(f"{group}."): its.estimate
+            for name, its in means.items()
+            if name.startswith(f"{group}.")
+        }
+
     return msgspec.structs.replace(
         retained,
-        cost_dollars=dollars / len(found),
-        retention_per_dollar=retention / dollars if dollars else None,
-        credits_dollars=fmean(sum(each.credits_dollars.values()) for each in found),
-        throughput=_means(Throughput, [each.throughput for each in found]),
-        utilisation=fmean(each.utilisation for each in found),
-        moves=_means(Moves, [each.moves for each in found]),
-        wasted_projects=fmean(each.wasted_projects for each in found),
-        volatility={
-            tree: fmean(each.volatility[tree] for each in found) for tree in found[0].volatility
-        },
-        fairness=fmean(each.fairness for each in found),
-        starved=fmean(each.starved for each in found),
-        starved_share=fmean(each.starved_share for each in found),
+        p25=quantile(shares, 0.25),
+        median=quantile(shares, 0.5),
+        p75=quantile(shares, 0.75),
+        retention_per_dollar=None if per_dollar is None else per_dollar.estimate,
+        **{name: its.estimate for name, its in means.items() if "." not in name},
+        **{group: part(group) for group in ("throughput", "moves", "volatility")},
+        ci95_of={name: (its.low, its.high) for name, its in intervals.items()}
+        if len(found) > 1
+        else None,
     )
 
 
-def _means(kind: type[msgspec.Struct], values: Sequence[msgspec.Struct]) -> dict[str, float]:
-    """Field by field."""
-    return {
-        field: fmean(getattr(each, field) for each in values) for field in kind.__struct_fields__
+def _by_name(found: Sequence[Metrics]) -> dict[str, list[float]]:
+    """What is measured of every run, in the order of runs."""
+    by_name = {
+        "cost_dollars": [each.total_cost_dollars for each in found],
+        "credits_dollars": [sum(each.credits_dollars.values()) for each in found],
     }
+    for name in ("utilisation", "wasted_projects", "fairness", "starved", "starved_share"):
+        by_name[name] = [getattr(each, name) for each in found]
+    for group, kind in (("throughput", Throughput), ("moves", Moves)):
+        for name in kind.__struct_fields__:
+            by_name[f"{group}.{name}"] = [getattr(getattr(each, group), name) for each in found]
+    for tree in found[0].volatility:
+        by_name[f"volatility.{tree}"] = [each.volatility[tree] for each in found]
+    return by_name
 
 
 def percent(share: float) -> str:
@@ -176,6 +199,11 @@ def spread(interval: Interval) -> str:
         "?" if side is None else f"{100 * side:.0f}" for side in (interval.low, interval.high)
     )
     return f" ({low} to {high})"
+
+
+def drawn_title(title: str, *, is_quick: bool) -> str:
+    """Over a picture, which is looked at without the words around it."""
+    return f"{title}: a quick look at a small cluster, not the figure" if is_quick else title
 
 
 def means_over(seeds: Sequence[int]) -> str:

@@ -26,14 +26,21 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Literal
 
 import msgspec
 
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures.contention import cluster_of
-from laissez.simulation.figures.figure import Closeup, Figure, Scene, Table, Wanted, means_over
+from laissez.simulation.figures.figure import (
+    Closeup,
+    Figure,
+    Scene,
+    Table,
+    Wanted,
+    drawn_title,
+    means_over,
+)
 from laissez.simulation.intervals import Interval, mean_interval, ratio
 from laissez.simulation.metrics import measure
 from laissez.simulation.population import HORIZON_US, training
@@ -109,7 +116,7 @@ class Comparison(msgspec.Struct, frozen=True):
     throughput: dict[str, Interval]
     """By way, in hours of work per hour."""
     retention: dict[str, Interval]
-    displaced: dict[str, float]
+    displaced: dict[str, Interval]
     aware_over: dict[str, Interval]
     """By each of the market's other ways, how many times its throughput aware jobs have."""
 
@@ -132,6 +139,7 @@ class Report(msgspec.Struct, frozen=True):
     at_list: Comparison | None
     oversubscribed: float
     seeds: tuple[int, ...]
+    is_quick: bool
 
 
 def run(task: Play, data: Path | None) -> Outcome:
@@ -225,6 +233,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         at_list=compared.get(AT_LIST),
         oversubscribed=OVERSUBSCRIBED,
         seeds=wanted.seeds,
+        is_quick=wanted.is_quick,
     )
 
 
@@ -241,7 +250,7 @@ def _compared(nodes: int, by_way: Mapping[str, Mapping[int, Outcome]]) -> Compar
             for way, outcomes in by_way.items()
         },
         displaced={
-            way: fmean(each.displaced for each in outcomes.values())
+            way: mean_interval([float(each.displaced) for each in outcomes.values()])
             for way, outcomes in by_way.items()
         },
         aware_over={
@@ -267,7 +276,7 @@ def tell(report: Report) -> Iterator[Table | str]:
                     LABELS[way],
                     _shown(its.throughput[way], 1.0),
                     _shown(its.retention[way], 100.0, "%"),
-                    f"{its.displaced[way]:.1f}",
+                    _shown(its.displaced[way], 1.0),
                     _ratio(its.aware_over[way]) if way in its.aware_over else "",
                 )
                 for way in its.throughput
@@ -318,7 +327,7 @@ def draw(report: Report, path: Path) -> None:
     }
     draw_bars(
         path,
-        title=TITLE,
+        title=drawn_title(TITLE, is_quick=report.is_quick),
         groups={
             where.replace(", ", ",\n"): {
                 way: _times(interval, 1 / its.nodes) for way, interval in its.throughput.items()
@@ -356,6 +365,7 @@ FIGURE = Figure(
     regimes=(OVERSUBSCRIBED,),
     quick_regimes=(OVERSUBSCRIBED,),
     contracts=("market", "fcfs"),
+    always=("market",),
     compute=compute,
     tell=tell,
     draw=draw,
