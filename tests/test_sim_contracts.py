@@ -849,7 +849,7 @@ def test_who_leaves_because_of_the_price_has_given_up() -> None:
         said = {
             (each.who, each.what.resource, each.at_us)
             for each in history.log
-            if isinstance(each.what, Release) and "of its crew cost" in each.why
+            if isinstance(each.what, Release) and each.why.startswith("its crew of")
         }
         own = {
             (stint.tenant, stint.resource, stint.to_us)

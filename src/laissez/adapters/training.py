@@ -37,7 +37,7 @@ TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
 PER_SCOPE = 8
 """So many nodes are planned for under one scope at a time."""
-WHY_LEFT = "the {} nodes of its crew cost ${:.2f} an hour; they and a new start are worth ${:.2f}"
+WHY_LEFT = "its crew of {} costs ${:.2f} an hour; it and a new start are worth ${:.2f}"
 DIGITS = 2
 """Of the pace that is needed and the value, for the planner."""
 

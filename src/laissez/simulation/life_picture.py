@@ -60,7 +60,13 @@ def _draw_held(axes: Axes, life: Life, at_minutes: list[float]) -> None:
             label="lost to others",
         )
     axes.set_ylabel("nodes")
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(kinds) + 2, facecolor=FAINT)
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1, 1),
+        ncols=len(kinds) + 2,
+        facecolor=FAINT,
+        frameon=True,
+    )
 
 
 def _draw_costs(axes: Axes, course: tuple[Point, ...], at_minutes: list[float]) -> None:

@@ -81,7 +81,14 @@ def draw_retention(
             spreads.set_title(f"Half of all projects, and the median: {name}")
         for axes in grid[-1]:
             axes.set_xlabel("demand over capacity")
-        keys = [key for name in contracts for key in _keys(name, labels[name])]
+        boxed = {
+            name
+            for row in rows.values()
+            for each in row.values()
+            for name, its in each.items()
+            if its.median is not None
+        }
+        keys = [key for name in contracts for key in _keys(name, labels[name], name in boxed)]
         legend_below(figure, keys, columns=len(contracts), footnote=footnote)
 
 
@@ -194,10 +201,10 @@ def _margin(mean: float, side: float | None) -> float:
     return 0.0 if side is None else abs(side - mean)
 
 
-def _keys(contract: str, label: str) -> tuple[Artist, Artist]:
-    """A column of the legend: the line, and below it the box."""
+def _keys(contract: str, label: str, has_box: bool) -> tuple[Artist, Artist]:
+    """A column of the legend: the line, and below it the box, if it has one."""
     its = look(contract)
     line = Line2D(
         [], [], color=its.colour, marker=its.marker, linestyle=its.dash, markersize=6, label=label
     )
-    return line, Patch(**its.box, label=" ")
+    return line, Patch(**its.box, label=" ") if has_box else Line2D([], [], linestyle="", label=" ")
