@@ -289,6 +289,12 @@ def tell(report: Report) -> Iterator[Table | str]:
         f"Aware over oblivious with a batch of {report.global_batch}: {report.ratio:.2f}. "
         f"The goal of {report.wanted_ratio} is {verdict}."
     )
+    if report.larger:
+        others = (
+            f"{its.aware_over['oblivious'].estimate:.2f} on {nodes} nodes"
+            for nodes, its in report.larger.items()
+        )
+        yield f"In larger clusters, where chance makes fewer neighbours, it is {', '.join(others)}."
     yield f"{means_over(report.seeds)}."
 
 
