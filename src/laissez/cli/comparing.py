@@ -244,10 +244,11 @@ def _figures(found: ScenarioCompared, contract: str) -> Iterator[str]:
     its = found.contracts[contract]
     margin = "" if its.ci95[0] is None else f" ±{100 * (its.mean_retention - its.ci95[0]):.1f}"
     yield f"{100 * its.mean_retention:.1f}%{margin}"
-    if its.cost_dollars is None or its.moves is None:  # a bound
+    middle = its.quartiles
+    if middle is None or its.cost_dollars is None or its.moves is None:  # a bound
         yield from [""] * 6
         return
-    yield " ".join(f"{100 * (share or 0):.0f}%" for share in (its.p25, its.median, its.p75))
+    yield f"{middle.p25:.0%} {middle.median:.0%} {middle.p75:.0%}"
     hours = sum(each.node_hours for each in found.tenants[contract].values())
     paid = sum(each.cost_dollars for each in found.tenants[contract].values())
     yield f"${its.cost_dollars:,.2f}"

@@ -82,18 +82,21 @@ def _draw_contracts(axes: Axes, comparison: Comparison, labels: Mapping[str, str
 
 def _draw_box(axes: Axes, at: int, name: str, its: Summary) -> None:
     colour = look(name).colour
-    if its.p25 is not None and its.p75 is not None and its.median is not None:
+    middle = its.quartiles
+    if middle is not None:
         axes.bar(
             at,
-            100 * (its.p75 - its.p25),
+            100 * (middle.p75 - middle.p25),
             0.5,
-            bottom=100 * its.p25,
+            bottom=100 * middle.p25,
             facecolor="none",
             edgecolor=colour,
             linewidth=1.4,
             zorder=2,
         )
-        axes.plot([at - 0.25, at + 0.25], [100 * its.median] * 2, color=INK, linewidth=2, zorder=3)
+        axes.plot(
+            [at - 0.25, at + 0.25], [100 * middle.median] * 2, color=INK, linewidth=2, zorder=3
+        )
     mean, (low, high) = its.mean_retention, its.ci95
     margins = None
     if low is not None and high is not None:  # of a few seeds the interval may exceed what can be

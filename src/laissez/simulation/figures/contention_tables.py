@@ -118,10 +118,11 @@ def _details(report: Report) -> Table:
 
 
 def _detail(its: Summary) -> Iterator[str]:
-    if its.moves is None:  # a bound
+    middle = its.quartiles
+    if middle is None or its.moves is None:  # a bound
         yield from [""] * 9
         return
-    yield " ".join(f"{100 * (share or 0):.0f}" for share in (its.p25, its.median, its.p75))
+    yield f"{100 * middle.p25:.0f} {100 * middle.median:.0f} {100 * middle.p75:.0f}"
     per_dollar = its.retention_per_dollar
     yield f"{its.cost_dollars:.0f}"
     yield "" if per_dollar is None else f"{1_000 * per_dollar:.1f}"

@@ -86,7 +86,7 @@ def draw_retention(
             for row in rows.values()
             for each in row.values()
             for name, its in each.items()
-            if its.median is not None
+            if its.quartiles
         }
         keys = [key for name in contracts for key in _keys(name, labels[name], name in boxed)]
         legend_below(figure, keys, columns=len(contracts), footnote=footnote)
@@ -161,8 +161,8 @@ def _draw_quartiles(axes: Axes, row: Row, contracts: Sequence[str]) -> None:
     width = BOXES_ROOM / len(contracts)
     for place, by_contract in enumerate(row.values()):
         for at, contract in enumerate(contracts):
-            each = by_contract.get(contract)
-            if each is None or each.p25 is None or each.p75 is None or each.median is None:
+            each = by_contract[contract].quartiles if contract in by_contract else None
+            if each is None:
                 continue
             its = look(contract)
             centre = place + BOXES_ROOM * _offset(at, len(contracts))

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from laissez.simulation.intervals import Interval, mean_interval, quantile, ratio
-from laissez.simulation.metrics import Metrics, Moves, Throughput
+from laissez.simulation.metrics import Metrics, Moves, Quartiles, Throughput
 from laissez.simulation.regimes import Alone, Reading
 from laissez.simulation.runs import Runs
 from laissez.simulation.setting import Setting
@@ -129,6 +129,13 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ci95_of: dict[str, Sides] | None = None
     """The intervals of all other figures by their names, such as `moves.displaced`; none of a
     single seed."""
+
+    @property
+    def quartiles(self) -> Quartiles | None:
+        """All three of them, or none."""
+        if self.p25 is None or self.median is None or self.p75 is None:
+            return None
+        return Quartiles(self.p25, self.median, self.p75)
 
 
 def summary_of(outcomes: Sequence[Outcome]) -> Summary:
