@@ -5,6 +5,7 @@ import random
 import pytest
 
 from laissez.market import Market, Settled
+from laissez.market.charges import Trace
 
 LEAVES = [
     f"h/z{z}/r{r}/h{n}/g{g}" for z in range(2) for r in range(2) for n in range(2) for g in "01"
@@ -66,3 +67,35 @@ def test_an_order_that_goes_in_the_instant_a_period_begins_is_not_charged() -> N
     assert isinstance(a, Settled) and isinstance(c, Settled)
     assert (a.tenant, a.charge) == ("A", 0)
     assert (c.tenant, c.charge) == ("C", 0)
+
+
+def test_a_hold_is_added_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rival's price goes up and down, above the cap and below. A bill that is read at every
+    instant, also for later ones, is what the prices come to, a statement in between or not; and no
+    reading looks again at what an earlier one has added up."""
+    looked_at: list[int] = []
+    spared = Trace.spared
+
+    def watched(trace: Trace) -> int:
+        looked_at.append(trace.until - trace.since)
+        return spared(trace)
+
+    monkeypatch.setattr(Trace, "spared", watched)
+    market = Market()
+    market.add_resource("h/g0", at=0)
+    market.guard("h", hold=500, at=0)
+    market.place("A", "h", limit=10, order="a", at=0)
+    owed = price = 0
+    for at in range(1, 200):
+        owed += min(price, 10)
+        price = at * 7 % 20 + 1
+        market.place("B", "h", price=price, order=f"b{at}", at=at)
+        market.cancel("B", f"b{at - 1}", at=at)
+        assert market.bill("A", at) == owed
+        assert market.bill("A", at + 30) == owed + 30 * min(price, 10)
+        if at == 60:
+            [statement] = market.settle(at=at)
+            assert isinstance(statement, Settled)
+            assert statement.charge == explained(statement) == owed
+    assert market.bill("A", 500) == owed + 301 * min(price, 10)
+    assert max(looked_at) == 1

@@ -5,8 +5,8 @@ happened since the holding began. The explanation is made from the steps of the 
 a trace remembers which these are, and between two changes in any of them the rate is constant,
 which makes a piece. Explanations are asked for rarely, and made when they are read.
 
-A hold spares its holder what the rate is above the cap. That is added up from pieces, once, when
-the hold is over.
+A hold spares its holder what the rate is above the cap. That is added up from pieces, each of them
+once: a hold remembers how much it has spared, and up to when that is counted.
 """
 
 from __future__ import annotations
@@ -34,30 +34,32 @@ def charge(leaf: Leaf, now: int, until: int) -> int:
     total = metered(leaf, now)
     if until > now:
         total += uncapped_rate(leaf) * (until - now)
-    return total if leaf.hold is None else total - spared_by_hold(leaf, until)
+    return total if leaf.hold is None else total - spared_by_hold(leaf, now, until)
 
 
-def spared_by_hold(leaf: Leaf, until: int) -> int:
-    """What a holding's hold has saved it, remembered once the hold is over."""
+def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
+    """What a holding's hold saves it from its start to `until`; after `now` nothing changes."""
     hold = leaf.hold
     assert hold is not None
-    if hold.spared is not None:
+    counted = max(hold.counted, leaf.since)
+    if counted < min(now, hold.until):
+        hold.spared += Trace(leaf, books_on_path(leaf), now, counted).spared()
+        hold.counted = now
+    ahead = min(until, hold.until) - now
+    if ahead <= 0:
         return hold.spared
-    spared = Trace(leaf, books_on_path(leaf), until).spared()
-    if hold.over:
-        hold.spared = spared
-    return spared
+    return hold.spared + max(0, uncapped_rate(leaf) - hold.cap) * ahead
 
 
 class Trace:
-    """One holding from `since` to `until`, and all that pressed on it meanwhile."""
+    """One holding from `since`, or its start, to `until`, and all that pressed on it meanwhile."""
 
     __slots__ = ("cap", "owner", "pasts", "protected_until", "since", "until")
 
-    def __init__(self, leaf: Leaf, books: list[Book], until: int) -> None:
+    def __init__(self, leaf: Leaf, books: list[Book], until: int, since: int | None = None) -> None:
         assert leaf.owner is not None
         self.owner = leaf.owner
-        self.since = self.protected_until = leaf.since
+        self.since = self.protected_until = leaf.since if since is None else since
         self.until = until
         self.cap = 0
         if leaf.hold is not None:

@@ -94,7 +94,7 @@ def settle_holding(state: State, leaf: Leaf, books: list[Book], reader: Reader) 
     assert owner is not None
     owed = reader.read(owner) - leaf.reading
     if leaf.hold is not None:
-        owed -= spared_by_hold(leaf, now)
+        owed -= spared_by_hold(leaf, now, now)
     state.accounts[owner].settled += owed
     state.revenue_settled += owed
     segments = Segments(Trace(leaf, books, now).explain)

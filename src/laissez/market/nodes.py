@@ -29,10 +29,11 @@ NOTHING_LOW: Low = (NEVER, None, True, NEVER, None, True)
 class Hold:
     """A guard's promise: until then nothing is lost to price, and `cap` is the most charged.
 
-    When it is over it is still remembered, because the charge since then depends on it.
+    When it is over it is still remembered, because the charge since then depends on it. `spared` is
+    what it has saved its holder up to `counted` (see `charges`).
     """
 
-    __slots__ = ("cap", "limit_was_put_off", "over", "sequence", "spared", "until")
+    __slots__ = ("cap", "counted", "limit_was_put_off", "over", "sequence", "spared", "until")
 
     def __init__(self, until: int, cap: int, sequence: int) -> None:
         self.until = until
@@ -40,7 +41,8 @@ class Hold:
         self.sequence = sequence
         self.limit_was_put_off = False
         self.over = False
-        self.spared: int | None = None
+        self.spared = 0
+        self.counted = 0
 
 
 class Member:
