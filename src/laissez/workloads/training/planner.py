@@ -182,9 +182,15 @@ class Planner:
         # To use nothing is worth 0.
         best, where = Found(0.0, float("inf"), ()), None
         for region in regions(stock, len):
+            signature = _signature(region)
+            quickest = self._fastest_in(region.span, signature)
+            if quickest is None:
+                continue
+            every = options(self.setup, region.span, signature)
             costs = _Costs(region)
-            every = options(self.setup, region.span, _signature(region))
-            found = worthiest(every, self.setup.batch, value, costs.of, costs.cheapest, best)
+            found = worthiest(
+                every, self.setup.batch, value, costs.of, costs.cheapest, quickest, best
+            )
             if found is not best:
                 best, where = found, region
         return best, where

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from laissez.workloads.pace import FULL_VALUE_UP_TO, useful_pace
 from laissez.workloads.training.options import Option, Options
-from laissez.workloads.training.search import TOLERANCE, Choice, Found, fastest, time_of
+from laissez.workloads.training.search import TOLERANCE, Choice, Found, time_of
 
 _HALVINGS = 20
 
@@ -77,13 +77,12 @@ def worthiest(
     value: Value,
     costs_of: CostsOf,
     cheapest: Sequence[float],
+    quickest: Found,
     best: Found,
 ) -> Found:
     """The plan that takes one option of each of one or two kinds with the greatest value less
-    costs, or the `best` so far if none beats it. `cheapest` is the least cost of a GPU, by kind."""
-    quickest = fastest(kinds, batch)
-    if quickest is None:
-        return best
+    costs, or the `best` so far if none beats it. `cheapest` is the least cost of a GPU, by kind;
+    `quickest` is the fastest plan, whatever it costs."""
     cost = min(
         cost * option.candidate.shape.gpus / option.candidate.samples_per_s
         for options, cost in zip(kinds, cheapest, strict=True)
