@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -25,7 +25,7 @@ from laissez.simulation import trading
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.metrics import ENDINGS
 from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.rules import WARNING_US, Asker, FairShare
+from laissez.simulation.rules import WARNING_US, Asker, FairShare, Totals
 from laissez.simulation.setting import (
     CHARGE_UNITS_PER_MICRO,
     TOO_DEAR,
@@ -524,6 +524,25 @@ def test_a_node_is_given_where_its_tenant_has_others() -> None:
     assert hosts["t"] != hosts["u"]
 
 
+@pytest.mark.parametrize("name", QUEUES)
+def test_who_is_new_starts_where_there_is_room_to_grow(name: str) -> None:
+    """Two domains of two hosts with two GPUs; one host is in use. Of the hosts that are free, that
+    one is last whose neighbour is not: a service that grows to three stays in one domain."""
+    resources = tuple(
+        f"h100/z0/r0/n{domain}/h{host}/g{gpu}"
+        for domain, host, gpu in product(range(2), range(2), range(2))
+    )
+    first = msgspec.structs.replace(batch("b", 0, 590, 500.0), scopes=("h100/z0/r0/n0/h0",))
+    played = msgspec.structs.replace(
+        setting([first, serving("s", 60, 590, [40.0])], h100=0, a100=0, prices=prices_of("h100")),
+        resources=resources,
+    )
+    history = CONTRACTS[name].play(played, 1)
+    nodes = {stint.resource for stint in history.stints if stint.tenant == "s"}
+    assert len(nodes) > 2
+    assert {node.split("/")[3] for node in nodes} == {"n1"}
+
+
 class Fickle(Standing):
     """Always lacks a node, and has no use for the one that it gets."""
 
@@ -733,16 +752,23 @@ def asker(name: str, **counts: int) -> Asker:
     return mine
 
 
+def giver(taker: Asker, kind: str, everybody: list[Asker], totals: Totals) -> Asker | None:
+    """Who of those who have one has to give a node to somebody who has waited long enough."""
+    holders = [each for each in everybody if each.count(kind)]
+    return FairShare().victim(taker, kind, FairShare().givers(holders, totals), totals)
+
+
 def test_fair_share_takes_from_the_richest_of_those_who_have_the_kind() -> None:
     """Of four H100s a has three; b has both A100s, and so the largest share of all. Who lacks an
-    H100 has it from a, though b is richer, and an A100 from b; where nobody has the kind, or who
-    lacks it has not waited long enough, from nobody."""
+    H100 has it from a, though b is richer, and an A100 from b; where nobody has the kind, from
+    nobody. Who has not waited long enough takes nothing."""
     totals = {"h100": 4, "a100": 2}
     poor, a, b = asker("poor"), asker("a", h100=3), asker("b", a100=2)
-    assert FairShare().victim(poor, "h100", [poor, a, b], totals, WARNING_US) is a
-    assert FairShare().victim(poor, "a100", [poor, a, b], totals, WARNING_US) is b
-    assert FairShare().victim(poor, "h100", [poor, b], totals, WARNING_US) is None
-    assert FairShare().victim(poor, "h100", [poor, a, b], totals, WARNING_US - 1) is None
+    assert giver(poor, "h100", [poor, a, b], totals) is a
+    assert giver(poor, "a100", [poor, a, b], totals) is b
+    assert giver(poor, "h100", [poor, b], totals) is None
+    assert FairShare().may_take(poor, WARNING_US)
+    assert not FairShare().may_take(poor, WARNING_US - 1)
 
 
 def test_fair_share_does_not_freeze_on_ties() -> None:
@@ -752,16 +778,16 @@ def test_fair_share_does_not_freeze_on_ties() -> None:
     totals = {"h100": 2, "a100": 2}
     rich, poor = asker("rich", h100=2, a100=2), asker("poor")
     both = [rich, poor]
-    assert FairShare().victim(poor, "h100", both, totals, WARNING_US) is rich
+    assert giver(poor, "h100", both, totals) is rich
     rich, poor = asker("rich", h100=1, a100=2), asker("poor", h100=1)
     both = [rich, poor]
-    assert FairShare().victim(poor, "h100", both, totals, WARNING_US) is None
-    assert FairShare().victim(poor, "a100", both, totals, WARNING_US) is rich
+    assert giver(poor, "h100", both, totals) is None
+    assert giver(poor, "a100", both, totals) is rich
     rich, poor = asker("rich", h100=1, a100=1), asker("poor", h100=1, a100=1)
     both = [rich, poor]
     for kind in KINDS:
-        assert FairShare().victim(poor, kind, both, totals, WARNING_US) is None
-        assert FairShare().victim(rich, kind, both, totals, WARNING_US) is None
+        assert giver(poor, kind, both, totals) is None
+        assert giver(rich, kind, both, totals) is None
 
 
 def test_fair_share_divides_all_of_two_kinds() -> None:

@@ -4,14 +4,16 @@ A tenant asks once for each kind that it can use: how many of it would be enough
 this kind. Whatever it gets of one kind makes all its requests smaller, by the same share. It keeps
 its place in the line until it lacks nothing, and gives back what its application says is redundant.
 A node that is given lies on a host where the tenant has nodes already, if there is one: else in the
-same rack, and so on up, and among equals where most are free.
+same domain or rack, and so on up; and among equals where most are free, on the host and so on up.
 
 Prices are fixed, so a budget means: no more nodes than it pays for over the next two steps.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from laissez.adapters.budget import STEPS_COVERED
 from laissez.model import Release
@@ -91,6 +93,7 @@ class Line:
             project.labour.may_preempt,
             project.labour.is_preemptible,
             prices.spot if is_spot else prices.on_demand,
+            self._free.keys() <= {*tenant.adapter.terms.scopes},
         )
         self._askers[project.name] = asker
         self._stage.join(tenant)
@@ -165,57 +168,53 @@ class Line:
             pass
 
     def _give_one(self, at_us: int) -> bool:
-        waiting = sorted(
-            (asker for asker in self._askers.values() if asker.wanted),
-            key=lambda asker: self._rule.rank(asker, self._totals),
-        )
-        for asker in waiting:
+        waiting = [asker for asker in self._askers.values() if asker.wanted]
+        return self._give_free(waiting, at_us) or self._give_taken(waiting, at_us)
+
+    def _give_free(self, waiting: Sequence[Asker], at_us: int) -> bool:
+        """What lies free, to the first who can use it."""
+        if not any(self._free.values()):
+            return False
+        for asker in self._in_turn(waiting):
             for kind in asker.lacking():
-                if free := self._usable(asker, self._free[kind]):
+                if free := _usable(asker, self._free[kind]):
                     self._give(asker, self._place(asker, free), at_us)
                     return True
-        for asker in waiting:
+        return False
+
+    def _give_taken(self, waiting: Sequence[Asker], at_us: int) -> bool:
+        """What somebody has, to the first who may take it. Nothing changes until one does, so who
+        has to give is found once for each kind."""
+        givers: dict[str, list[Asker]] = {}
+        takers = [asker for asker in waiting if self._rule.may_take(asker, at_us)]
+        for asker in self._in_turn(takers):
             for kind in asker.lacking():
-                others = self._holders_for(asker, kind)
-                victim = self._rule.victim(asker, kind, others, self._totals, at_us)
+                if kind not in givers:
+                    holders = (each for each in self._askers.values() if each.count(kind))
+                    givers[kind] = self._rule.givers(holders, self._totals)
+                reachable = givers[kind]
+                if not asker.may_use_all:
+                    reachable = [each for each in reachable if _usable(asker, each.of_kind(kind))]
+                victim = self._rule.victim(asker, kind, reachable, self._totals)
                 if victim is not None:
-                    resource = self._usable(asker, victim.least_missed(kind))[0]
+                    resource = _usable(asker, victim.least_missed(kind))[0]
                     self._take(victim, resource, at_us, asker.name)
                     self._give(asker, resource, at_us)
                     return True
         return False
 
-    def _usable(self, asker: Asker, resources: Iterable[str]) -> list[str]:
-        """Those that lie where the tenant may order."""
-        if self._may_use_all(asker):
-            return list(resources)
-        return [resource for resource in resources if asker.tenant.may_use(resource)]
-
-    def _may_use_all(self, asker: Asker) -> bool:
-        return self._free.keys() <= {*asker.tenant.adapter.terms.scopes}
-
-    def _holders_for(self, asker: Asker, kind: str) -> list[Asker]:
-        """Who has a node of a kind that this one could use."""
-        holders = [other for other in self._askers.values() if other.count(kind)]
-        if self._may_use_all(asker):
-            return holders
-        return [
-            other
-            for other in holders
-            if any(tree_of(node) == kind and asker.tenant.may_use(node) for node in other.held)
-        ]
+    def _in_turn(self, askers: Iterable[Asker]) -> list[Asker]:
+        return sorted(askers, key=lambda asker: self._rule.rank(asker, self._totals))
 
     def _place(self, asker: Asker, free: Sequence[str]) -> str:
-        """Near what it has; then where most are free; then the first."""
+        """Near what it has; then where most are free, on the host and so on up; then the first."""
         own = {prefix for resource in asker.held for prefix in _above(resource)}
-        room: dict[str, int] = {}
-        for resource in free:
-            host = resource.rpartition("/")[0]
-            room[host] = room.get(host, 0) + 1
+        room = Counter(prefix for resource in free for prefix in _above(resource))
 
-        def rank(resource: str) -> tuple[int, int]:
-            near = sum(prefix in own for prefix in _above(resource))
-            return -near, -room[resource.rpartition("/")[0]]
+        def rank(resource: str) -> tuple[int, ...]:
+            above = _above(resource)
+            near = sum(prefix in own for prefix in above)
+            return -near, *(-room[prefix] for prefix in reversed(above))
 
         return min(free, key=rank)
 
@@ -273,7 +272,13 @@ class Line:
                 yield resource, asker.price_of(resource)
 
 
-def _above(resource: str) -> Iterable[str]:
+def _usable(asker: Asker, resources: Iterable[str]) -> list[str]:
+    """Those that lie where the tenant may order."""
+    return [each for each in resources if asker.may_use_all or asker.tenant.may_use(each)]
+
+
+@lru_cache(maxsize=65_536)
+def _above(resource: str) -> tuple[str, ...]:
     """Every scope that a resource lies in."""
     names = resource.split("/")
-    return ("/".join(names[:depth]) for depth in range(1, len(names)))
+    return tuple("/".join(names[:depth]) for depth in range(1, len(names)))

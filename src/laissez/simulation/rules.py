@@ -36,6 +36,8 @@ class Asker(msgspec.Struct, eq=False):
     may_preempt: bool
     is_preemptible: bool
     prices: Mapping[str, int]
+    may_use_all: bool = True
+    """Every node there is lies where it may order."""
     since_us: int = 0
     wanted: dict[str, int] = {}
     given: dict[str, int] = {}
@@ -63,8 +65,11 @@ class Asker(msgspec.Struct, eq=False):
 
     def least_missed(self, kind: str | None = None) -> Iterator[str]:
         """What it has, of a kind or all; the node that it misses least first."""
-        nodes = [node for node in reversed(self.held) if kind in (None, tree_of(node))]
+        nodes = [*reversed(self.held)] if kind is None else self.of_kind(kind)[::-1]
         yield from sorted(nodes, key=lambda node: self.tenant.app.worth_of_losing(node).full)
+
+    def of_kind(self, kind: str) -> list[str]:
+        return [node for node in self.held if tree_of(node) == kind]
 
     def take(self, node: str) -> None:
         self.held[node] = None
@@ -105,10 +110,17 @@ class Rule(Protocol):
     def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
         """Who is next: the lowest."""
 
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        """Whether it may take a node from somebody, now."""
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        """Those of the holders who may have to give up a node, whoever takes it; first who gives
+        first."""
+
     def victim(
-        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
+        self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
     ) -> Asker | None:
-        """Who has to give up a node of this kind, if anybody."""
+        """Who of them has to give up a node of this kind to one who may take, if anybody."""
 
 
 class FirstCome:
@@ -117,29 +129,27 @@ class FirstCome:
     def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
         return asker.since_us, asker.arrives_us, asker.name
 
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        return False
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        return []
+
     def victim(
-        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
+        self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
     ) -> Asker | None:
-        return None
+        return _first_other(taker, givers)
 
 
 class Preempting(FirstCome):
     sells_spot = True
 
-    def victim(
-        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
-    ) -> Asker | None:
-        if not asker.may_preempt:
-            return None
-        return max(
-            (
-                other
-                for other in others
-                if other is not asker and other.is_preemptible and other.count(kind)
-            ),
-            key=lambda other: (other.arrives_us, other.name),
-            default=None,
-        )
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        return asker.may_preempt
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        preemptible = (each for each in holders if each.is_preemptible)
+        return sorted(preemptible, key=lambda each: (each.arrives_us, each.name), reverse=True)
 
 
 class FairShare:
@@ -148,19 +158,23 @@ class FairShare:
     def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
         return asker.share(totals), asker.since_us, asker.name
 
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        return at_us - asker.since_us >= WARNING_US
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        return sorted(holders, key=lambda each: (each.share(totals), each.name), reverse=True)
+
     def victim(
-        self, asker: Asker, kind: str, others: Iterable[Asker], totals: Totals, at_us: int
+        self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
     ) -> Asker | None:
-        if at_us - asker.since_us < WARNING_US:
-            return None
-        richest = max(
-            (other for other in others if other is not asker and other.count(kind)),
-            key=lambda other: (other.share(totals), other.name),
-            default=None,
-        )
+        richest = _first_other(taker, givers)
         if richest is None:
             return None
         left = richest.share_with(totals, less=kind)
-        is_fair = asker.share_with(totals, more=kind) <= left + ENOUGH
-        is_progress = left < richest.share(totals) or asker.count(kind) + 2 <= richest.count(kind)
+        is_fair = taker.share_with(totals, more=kind) <= left + ENOUGH
+        is_progress = left < richest.share(totals) or taker.count(kind) + 2 <= richest.count(kind)
         return richest if is_fair and is_progress else None
+
+
+def _first_other(taker: Asker, givers: Iterable[Asker]) -> Asker | None:
+    return next((each for each in givers if each is not taker), None)
