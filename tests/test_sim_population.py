@@ -41,6 +41,7 @@ from laissez.simulation.requests import STEP_S, WINDOW_S, Service, Step
 from laissez.simulation.setting import History, Setting
 from laissez.workloads.inference import Load, profile
 from laissez.workloads.inference.capacity import node_rates
+from laissez.workloads.training import spot_of
 
 S = 1_000_000
 MINUTE_US = 60 * S
@@ -271,10 +272,15 @@ def test_retention_is_the_share_of_alone_and_at_most_one() -> None:
         assert retention(found.alone, history) == pytest.approx(dict.fromkeys(done, kept))
 
 
-def test_the_cluster_is_half_of_each_kind() -> None:
-    """64 GPUs with two zones, two racks each and hosts of eight."""
-    assert len({*RESOURCES}) == len(RESOURCES) == 64
-    assert Counter(map(tree_of, RESOURCES)) == {"h100": 32, "a100": 32}
-    hosts = Counter(resource.rpartition("/")[0] for resource in RESOURCES)
-    assert set(hosts.values()) == {8}
+def test_every_level_of_the_cluster_branches() -> None:
+    """128 GPUs, half of each kind; everything has two parts, and hosts have four GPUs."""
+    assert len({*RESOURCES}) == len(RESOURCES) == 128
+    assert Counter(map(tree_of, RESOURCES)) == {"h100": 64, "a100": 64}
+    names = [resource.split("/") for resource in RESOURCES]
+    for depth, parts in ((1, 2), (2, 2), (3, 2), (4, 2), (5, 4)):
+        below = {tuple(each[: depth + 1]) for each in names}
+        assert {*Counter(each[:-1] for each in below).values()} == {parts}
+    assert {spot_of(resource).domain for resource in RESOURCES} == {
+        "/".join(each[:4]) for each in names
+    }
     assert regimes.REGIMES == (0.4, 0.7, 1.0, 1.125, 2.25)

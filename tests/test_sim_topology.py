@@ -34,8 +34,7 @@ from laissez.workloads.training import spot_of
 SEEDS = (100, 101)
 HOURS = {"aware": 12.0, "anywhere": 8.0, "oblivious": 6.0, "fcfs": 9.0}
 OTHERS = {
-    Case("double"): 2.0,
-    Case("quadruple"): 4.0,
+    Case("flat"): 2.0,
     Case(reading="demand"): 0.5,
     Case(base_share=1.0): 3.0,
 }
@@ -107,17 +106,16 @@ def test_all_ways_have_the_same_jobs_and_differ_in_how_they_bid() -> None:
             assert msgspec.structs.replace(other, labour=labour) == one
 
 
-def test_larger_clusters_have_two_and_four_times_the_racks() -> None:
-    """Each kind's domains are as large, and no two GPUs have one name."""
-    usual, double, quadruple = (cluster_for(size) for size in ("usual", "double", "quadruple"))
+def test_in_a_flat_cluster_a_rack_is_a_domain_and_a_host() -> None:
+    """It has the same racks, and in each as many GPUs as there are in a domain of the usual one."""
+    usual, flat = cluster_for("usual"), cluster_for("flat")
     assert usual == cluster_of(False)
-    assert set(usual) < set(double) < set(quadruple)
-    for cluster, times in ((usual, 1), (double, 2), (quadruple, 4)):
-        assert len(set(cluster)) == len(cluster) == times * 64
-        assert set(Counter(tree_of(each) for each in cluster).values()) == {times * 32}
-        domains = Counter(spot_of(each).domain for each in cluster)
-        assert set(domains.values()) == {8}
-        assert len({spot_of(each).rack for each in cluster}) == len(domains) == times * 8
+    assert {spot_of(each).rack for each in flat} == {spot_of(each).rack for each in usual}
+    for cluster, in_a_rack, in_a_domain, on_a_host in ((usual, 16, 8, 4), (flat, 8, 8, 8)):
+        assert len(set(cluster)) == len(cluster) == 8 * in_a_rack
+        assert [*Counter(spot_of(each).rack for each in cluster).values()] == 8 * [in_a_rack]
+        assert {*Counter(spot_of(each).domain for each in cluster).values()} == {in_a_domain}
+        assert {*Counter(each.rpartition("/")[0] for each in cluster).values()} == {on_a_host}
 
 
 def test_the_scene_is_the_run_of_who_bids_so() -> None:
@@ -164,8 +162,7 @@ def test_every_case_is_played_in_every_way_with_every_seed(
     reported()
     cases = [
         *(Case("usual", batch, "equal") for batch in BATCHES),
-        Case("double", GLOBAL_BATCH, "equal"),
-        Case("quadruple", GLOBAL_BATCH, "equal"),
+        Case("flat", GLOBAL_BATCH, "equal"),
         Case("usual", GLOBAL_BATCH, "demand"),
         Case("usual", GLOBAL_BATCH, "equal", 1.0),
     ]
@@ -178,8 +175,7 @@ def test_every_case_is_played_in_every_way_with_every_seed(
     assert {*PLAYS} == {Play(seed, Case("small"), way) for way, seed in product(ways, SEEDS)}
     assert list(quick.batches) == ["64"]
     assert list(quick.batches["64"].throughput) == ways
-    assert quick.larger == {}
-    assert quick.by_demand is quick.at_list is None
+    assert quick.flat is quick.by_demand is quick.at_list is None
 
 
 def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
@@ -191,13 +187,12 @@ def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
     assert report.ratio == over.estimate == pytest.approx(25 / 13)
     assert (over.low, over.high) == pytest.approx((13 / 7, 2.0))
     assert main.aware_over["anywhere"].estimate == pytest.approx(25 / 17)
-    assert list(report.larger) == ["128", "256"]
-    others = [*report.larger.values(), report.by_demand, report.at_list]
-    for other, nodes, times in zip(others, (128, 256, 64, 64), OTHERS.values(), strict=True):
+    others = [report.flat, report.by_demand, report.at_list]
+    for other, nodes, times in zip(others, (64, 128, 128), OTHERS.values(), strict=True):
         assert other is not None
         assert other.nodes == nodes
         assert other.aware_over["oblivious"].estimate == pytest.approx(times * 25 / 13)
-    assert main.nodes == 64
+    assert main.nodes == 128
     assert main.throughput["aware"].estimate == pytest.approx(15.0)
     assert main.retention["fcfs"] == Interval(0.45, 0.45, 0.45)
     for interval in main.displaced.values():
@@ -242,14 +237,13 @@ def test_the_shape_of_the_json(reported: Callable[..., Report]) -> None:
     document = msgspec.json.decode(text)
     assert list(document) == [
         *("figure", "ratio", "wanted_ratio", "is_met", "global_batch", "batches"),
-        *("larger", "by_demand", "at_list", "oversubscribed", "seeds", "is_quick"),
+        *("flat", "by_demand", "at_list", "oversubscribed", "seeds", "is_quick"),
     ]
     assert (document["figure"], document["seeds"]) == ("10", [100, 101])
     assert list(document["batches"]) == ["32", "64", "128"]
     for its in (
         *document["batches"].values(),
-        *document["larger"].values(),
-        *(document[name] for name in ("by_demand", "at_list")),
+        *(document[name] for name in ("flat", "by_demand", "at_list")),
     ):
         assert list(its) == ["nodes", "throughput", "retention", "displaced", "aware_over"]
         assert list(its["throughput"]) == list(its["retention"]) == list(LABELS)
@@ -273,9 +267,11 @@ def test_the_table_has_every_way(reported: Callable[..., Report]) -> None:
         "Aware over oblivious with a batch of 64: 1.92. "
         "The goal of 1.8 is one for the whole cluster, not for a quick run."
     )
-    *_, verdict, larger, seeds = FIGURE.tell(reported())
+    *tables, verdict, seeds = FIGURE.tell(reported())
+    assert [each.title.partition("64, ")[2] for each in tables if isinstance(each, Table)] == [
+        *("", "", "", "flat cluster", "budgets by demand", "floors at list"),
+    ]
     assert "The goal of 1.8 is met." in str(verdict)
-    assert str(larger).endswith(" it is 3.85 on 128 nodes, 7.69 on 256 nodes.")
     assert seeds == "Means over 2 seeds from 100 on, with 95% intervals."
 
 

@@ -17,7 +17,7 @@ budget: see `projects`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import count
+from itertools import count, product
 from typing import Literal
 
 import msgspec
@@ -42,14 +42,15 @@ ON_DEMAND = {"h100": 6_880_000, "a100": 3_430_900}
 SPOT_SHARES = {"h100": 0.30, "a100": 0.41}
 """Median share of on-demand, AWS in the US, second half of 2025 (the same; A100 of 40 GB)."""
 
+TREE = {"z": 2, "r": 2, "n": 2, "h": 2, "g": 4}
+"""Two zones, in each two racks, in each two scale-up domains, in each two hosts with four GPUs: the
+smallest tree in which every level branches. Hosts are as in Sailor (ETH Zurich, SOSP 2025)."""
 RESOURCES = tuple(
-    f"{tree}/z{zone}/r{rack}/n0/h0/g{gpu}"
+    "/".join((tree, *(f"{name}{number}" for name, number in zip(TREE, numbers, strict=True))))
     for tree in ON_DEMAND
-    for zone in range(2)
-    for rack in range(2)
-    for gpu in range(8)
+    for numbers in product(*map(range, TREE.values()))
 )
-"""Of each kind two zones with two racks, each with one scale-up domain of 8 GPUs."""
+"""The same of each kind, so 128 GPUs."""
 
 
 class Alone(msgspec.Struct, frozen=True):

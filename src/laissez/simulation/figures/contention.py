@@ -161,8 +161,8 @@ def run_play(task: Play, data: Path | None) -> Outcome:
 
 
 def cluster_of(is_small: bool) -> tuple[str, ...]:
-    """The cluster, or of each kind its first rack."""
-    return tuple(each for each in RESOURCES if not is_small or "/z0/r0/" in each)
+    """The cluster, or of each kind its first scale-up domain."""
+    return tuple(each for each in RESOURCES if not is_small or "/z0/r0/n0/" in each)
 
 
 @lru_cache(maxsize=1)

@@ -4,9 +4,10 @@ Training jobs only, of 4 to 8 H100s each, with demand at 1.5 times capacity. Eac
 global batch of 64: fine-tuning uses such batches (that of InstructGPT, 32; Ouyang et al., 2022),
 gradients are exchanged often, and it matters where GPUs are. The larger the batch, the longer GPUs
 compute between two exchanges, and the less distance matters; so 32 and 128 are shown as well. The
-larger the cluster, the rarer are neighbours by chance; so those of two and four times the racks are
-shown. All jobs have the same budget, and floors are at 0.7 of list prices; so budgets by demand and
-floors at list prices are shown, too.
+cluster is that of figure 6. In it a rack has domains to choose between, with fast links from one to
+the other; so a flat one is shown as well, whose racks are a domain and a host each, and in which
+nodes are near or far. All jobs have the same budget, and floors are at 0.7 of list prices; so
+budgets by demand and floors at list prices are shown, too.
 
 The same jobs are played in several ways on the market. *Aware*, a job asks for nodes in the
 scale-up domain of those it has, then in their rack, then anywhere, and pays for each what it adds
@@ -78,8 +79,7 @@ LABELS = {
     "oblivious": "market, oblivious",
     "fcfs": "FCFS",
 }
-Size = Literal["small", "usual", "double", "quadruple"]
-TIMES_THE_RACKS: dict[Size, int] = {"usual": 1, "double": 2, "quadruple": 4}
+Size = Literal["small", "usual", "flat"]
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -91,8 +91,7 @@ class Case(msgspec.Struct, frozen=True):
     base_share: float = BASE_SHARES[0]
 
 
-LARGER = (Case("double"), Case("quadruple"))
-BY_DEMAND, AT_LIST = Case(reading="demand"), Case(base_share=1.0)
+FLAT, BY_DEMAND, AT_LIST = Case("flat"), Case(reading="demand"), Case(base_share=1.0)
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -123,9 +122,8 @@ class Comparison(msgspec.Struct, frozen=True):
 
 class Report(msgspec.Struct, frozen=True):
     """`ratio` is aware over oblivious with the batch that is meant where nothing else is said, in
-    the usual cluster, with equal budgets and floors below list prices. With that batch, `larger` is
-    in clusters of more racks, by their number of nodes, `by_demand` with budgets by demand,
-    `at_list` with floors at list prices."""
+    the usual cluster, with equal budgets and floors below list prices. With that batch, `flat` is
+    in a flat cluster, `by_demand` with budgets by demand, `at_list` with floors at list prices."""
 
     figure: str
     ratio: float
@@ -134,7 +132,7 @@ class Report(msgspec.Struct, frozen=True):
     """None in a quick run: its cluster is too small to tell."""
     global_batch: int
     batches: dict[str, Comparison]
-    larger: dict[str, Comparison]
+    flat: Comparison | None
     by_demand: Comparison | None
     at_list: Comparison | None
     oversubscribed: float
@@ -157,12 +155,13 @@ def run(task: Play, data: Path | None) -> Outcome:
 
 @lru_cache(maxsize=4)
 def cluster_for(size: Size) -> tuple[str, ...]:
-    """Of each kind the first rack of figure 6, or its whole cluster, so many times over."""
-    if size == "small":
-        return cluster_of(is_small=True)
-    rows = ("", *range(1, TIMES_THE_RACKS[size]))
-    usual = cluster_of(is_small=False)
-    return tuple(each.replace("/r", f"/r{row}", 1) for row in rows for each in usual)
+    """That of figure 6, or of its quick variant; or the flat one, with the same racks, each of them
+    one host with as many GPUs as a domain has."""
+    usual = cluster_of(is_small=size == "small")
+    if size != "flat":
+        return usual
+    racks = dict.fromkeys(each.partition("/n")[0] for each in usual)
+    return tuple(f"{rack}/n0/h0/g{gpu}" for rack in racks for gpu in range(8))
 
 
 @lru_cache(maxsize=8)
@@ -209,7 +208,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
     batches = (GLOBAL_BATCH,) if wanted.is_quick else BATCHES
     cases = [Case(size, batch) for batch in batches]
     if not wanted.is_quick:
-        cases += [*LARGER, BY_DEMAND, AT_LIST]
+        cases += [FLAT, BY_DEMAND, AT_LIST]
     keys = list(product(cases, wanted.seeds, ways))
     tasks = [Play(seed, case, way) for case, seed, way in keys]
     found = dict(zip(keys, runs.all(tasks, run, Outcome), strict=True))
@@ -228,7 +227,7 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         is_met=None if wanted.is_quick else main >= WANTED_RATIO,
         global_batch=GLOBAL_BATCH,
         batches={str(batch): compared[Case(size, batch)] for batch in batches},
-        larger={str(compared[case].nodes): compared[case] for case in LARGER if case in compared},
+        flat=compared.get(FLAT),
         by_demand=compared.get(BY_DEMAND),
         at_list=compared.get(AT_LIST),
         oversubscribed=OVERSUBSCRIBED,
@@ -289,12 +288,6 @@ def tell(report: Report) -> Iterator[Table | str]:
         f"Aware over oblivious with a batch of {report.global_batch}: {report.ratio:.2f}. "
         f"The goal of {report.wanted_ratio} is {verdict}."
     )
-    if report.larger:
-        others = (
-            f"{its.aware_over['oblivious'].estimate:.2f} on {nodes} nodes"
-            for nodes, its in report.larger.items()
-        )
-        yield f"In larger clusters, where chance makes fewer neighbours, it is {', '.join(others)}."
     yield f"{means_over(report.seeds)}."
 
 
@@ -302,7 +295,7 @@ def _cases(report: Report) -> Iterator[tuple[str, Comparison]]:
     for batch, its in report.batches.items():
         yield f"global batch {batch}", its
     for what, one in (
-        *((f"{nodes} nodes", its) for nodes, its in report.larger.items()),
+        ("flat cluster", report.flat),
         ("budgets by demand", report.by_demand),
         ("floors at list", report.at_list),
     ):
