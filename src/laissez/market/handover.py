@@ -95,6 +95,7 @@ def settle_holding(state: State, leaf: Leaf, books: list[Book], reader: Reader) 
     owed = reader.read(owner) - leaf.reading
     if leaf.hold is not None:
         owed -= spared_by_hold(leaf, now, now)
+        leaf.hold.spared = 0
     state.accounts[owner].settled += owed
     state.revenue_settled += owed
     segments = Segments(Trace(leaf, books, now).explain)

@@ -30,7 +30,7 @@ class Hold:
     """A guard's promise: until then nothing is lost to price, and `cap` is the most charged.
 
     When it is over it is still remembered, because the charge since then depends on it. `spared` is
-    what it has saved its holder up to `counted` (see `charges`).
+    what it has saved its holder up to `counted`, and was not settled yet (see `charges`).
     """
 
     __slots__ = ("cap", "counted", "limit_was_put_off", "over", "sequence", "spared", "until")

@@ -274,10 +274,8 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
                 events.append(settle_holding(state, leaf, books, Reader(books, state.now)))
                 leaf.since = leaf.oldest = state.now
                 leaf.reading = 0
-                if leaf.hold is not None:
-                    leaf.hold.spared = 0
-                    if leaf.hold.over:
-                        leaf.hold = None
+                if leaf.hold is not None and leaf.hold.over:
+                    leaf.hold = None
         _begin_period(root, state.now)
     for node in [node for node in state.nodes.values() if node.book is not None]:
         assert node.book is not None

@@ -17,7 +17,7 @@ budget: see `projects`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import count, product
+from itertools import count
 from typing import Literal
 
 import msgspec
@@ -28,7 +28,7 @@ from laissez.simulation.projects import US_PER_HOUR, Project, Serving
 from laissez.simulation.queueing import Queueing
 from laissez.simulation.requests import Requests
 from laissez.simulation.rules import FirstCome
-from laissez.simulation.setting import History, Prices, Setting
+from laissez.simulation.setting import History, Prices, Setting, nodes_of
 
 REGIMES = (0.4, 0.7, 1.0, 1.125, 2.25)
 Reading = Literal["equal", "demand"]
@@ -45,11 +45,7 @@ SPOT_SHARES = {"h100": 0.30, "a100": 0.41}
 TREE = {"z": 2, "r": 2, "n": 2, "h": 2, "g": 4}
 """Two zones, in each two racks, in each two scale-up domains, in each two hosts with four GPUs: the
 smallest tree in which every level branches. Hosts are as in Sailor (ETH Zurich, SOSP 2025)."""
-RESOURCES = tuple(
-    "/".join((tree, *(f"{name}{number}" for name, number in zip(TREE, numbers, strict=True))))
-    for tree in ON_DEMAND
-    for numbers in product(*map(range, TREE.values()))
-)
+RESOURCES = tuple(node for tree in ON_DEMAND for node in nodes_of(tree, TREE))
 """The same of each kind, so 128 GPUs."""
 
 

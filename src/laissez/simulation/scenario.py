@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, product
+from itertools import count
 from math import prod
 from pathlib import Path
 from typing import Annotated
@@ -42,7 +42,7 @@ from laissez.simulation.recording import tenant_for
 from laissez.simulation.regimes import Alone, Reading
 from laissez.simulation.requests import Requests
 from laissez.simulation.scenario_tenants import Place, PolicySpec, TenantSpec
-from laissez.simulation.setting import Prices, Setting
+from laissez.simulation.setting import Prices, Setting, nodes_of
 from laissez.topology import TopologyError, read_cluster
 from laissez.topology.names import name_problem
 from laissez.workloads.application import US_PER_S
@@ -314,8 +314,7 @@ def _described(trees: Mapping[str, Mapping[str, int]]) -> Grounds:
     resources: list[str] = []
     for tree, counts in trees.items():
         _check_tree(tree, counts)
-        names = [[f"{level}{at}" for at in range(number)] for level, number in counts.items()]
-        resources += ["/".join((tree, *path)) for path in product(*names)]
+        resources += nodes_of(tree, counts)
     levels = {tree: tuple(counts)[:-1] for tree, counts in trees.items()}
     return Grounds(tuple(resources), levels, {})
 

@@ -7,6 +7,7 @@ why it ended, and what became of every project.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Protocol
 
 import msgspec
@@ -15,6 +16,12 @@ from laissez.simulation.projects import Project
 from laissez.simulation.stage import Said
 
 CHARGE_UNITS_PER_MICRO = 3_600_000_000
+
+
+def nodes_of(tree: str, counts: Mapping[str, int]) -> tuple[str, ...]:
+    """The nodes of a tree that has so many of each level in every one above it."""
+    names = [[f"{level}{at}" for at in range(number)] for level, number in counts.items()]
+    return tuple("/".join((tree, *path)) for path in product(*names))
 
 
 class Prices(msgspec.Struct, frozen=True):

@@ -48,7 +48,9 @@ from laissez.simulation.population import HORIZON_US, training
 from laissez.simulation.projects import Bidding, Project, Training
 from laissez.simulation.regimes import (
     BASE_SHARES,
+    ON_DEMAND,
     READINGS,
+    TREE,
     Alone,
     Crowd,
     Reading,
@@ -58,7 +60,7 @@ from laissez.simulation.regimes import (
     setting_of,
 )
 from laissez.simulation.runs import Runs
-from laissez.simulation.setting import Setting
+from laissez.simulation.setting import Setting, nodes_of
 
 TITLE = "Topology-aware against oblivious bidding"
 OVERSUBSCRIBED = 1.5
@@ -80,6 +82,8 @@ LABELS = {
     "fcfs": "FCFS",
 }
 Size = Literal["small", "usual", "flat"]
+FLAT_TREE = {**TREE, "n": 1, "h": 1, "g": 8}
+"""The same racks, each of them one host with as many GPUs as a domain has."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -155,13 +159,10 @@ def run(task: Play, data: Path | None) -> Outcome:
 
 @lru_cache(maxsize=4)
 def cluster_for(size: Size) -> tuple[str, ...]:
-    """That of figure 6, or of its quick variant; or the flat one, with the same racks, each of them
-    one host with as many GPUs as a domain has."""
-    usual = cluster_of(is_small=size == "small")
-    if size != "flat":
-        return usual
-    racks = dict.fromkeys(each.partition("/n")[0] for each in usual)
-    return tuple(f"{rack}/n0/h0/g{gpu}" for rack in racks for gpu in range(8))
+    """That of figure 6, or of its quick variant; or the flat one."""
+    if size == "flat":
+        return tuple(node for tree in ON_DEMAND for node in nodes_of(tree, FLAT_TREE))
+    return cluster_of(is_small=size == "small")
 
 
 @lru_cache(maxsize=8)
