@@ -23,11 +23,16 @@ from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.life import Life, UnknownTenant, live
 from laissez.simulation.life_events import (
     Arrives,
+    Bid,
+    Bids,
     Ends,
     GivesBack,
+    LimitMove,
     Limits,
     Loses,
     Misses,
+    RateMove,
+    Rates,
     Receives,
 )
 from laissez.simulation.life_telling import tell, told_events
@@ -335,6 +340,31 @@ def test_a_life_survives_json(contract: str) -> None:
         again = msgspec.json.decode(msgspec.json.encode(life), type=Life)
         assert again == life
         assert tell(again) == tell(life)
+
+
+def test_in_json_money_carries_its_unit() -> None:
+    """As in every message: who reads a number sees what it is a number of."""
+    lives = [crowded_life("market", tenant) for tenant in TENANTS]
+    names = {
+        name
+        for life in lives
+        for part in (life.summary, *life.events, *life.stints, *life.course, *_parts(life))
+        for name in msgspec.json.decode(msgspec.json.encode(part))
+    }
+    bare = {"price", "limit", "rate", "charge", "was", "quoted"}
+    assert names.isdisjoint(bare)
+    units = {"charge": "charge_micros_us_per_hour"}
+    assert names >= {units.get(name, f"{name}_micros_per_hour") for name in bare}
+
+
+def _parts(life: Life) -> list[Bid | LimitMove | RateMove]:
+    parts: list[Bid | LimitMove | RateMove] = []
+    for event in life.events:
+        if isinstance(event, Bids):
+            parts += event.bids
+        elif isinstance(event, Limits | Rates):
+            parts += event.moves
+    return parts
 
 
 def test_a_life_is_told_in_detail_on_request() -> None:

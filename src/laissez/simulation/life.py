@@ -16,7 +16,15 @@ from typing import Literal
 import msgspec
 
 from laissez.model.paths import tree_of
-from laissez.simulation.life_events import Event, GivesBack, Lack, Loses, Point, Receives
+from laissez.simulation.life_events import (
+    Event,
+    GivesBack,
+    Lack,
+    Loses,
+    Point,
+    Receives,
+    Written,
+)
 from laissez.simulation.life_watching import Diary
 from laissez.simulation.life_writing import Writing
 from laissez.simulation.projects import US_PER_HOUR, Batch, Class, Project, Serving, Training
@@ -47,7 +55,7 @@ class Who(msgspec.Struct, frozen=True):
     alone_performance: float
 
 
-class Summary(msgspec.Struct, frozen=True):
+class Summary(Written, frozen=True):
     retention: float
     performance: float
     node_hours: Mapping[str, float]

@@ -1,8 +1,8 @@
 """What can happen in a tenant's life, each with its instant.
 
-Money is in micro-dollars per hour, a charge in the market's unit. Units are those of the
-application's utility: `now` is what counts at this instant, `full` what a node could do if all of
-it were needed.
+Money is in micro-dollars per hour, a charge in the market's unit; written down, their fields carry
+these units, as messages do. Units are those of the application's utility: `now` is what counts at
+this instant, `full` what a node could do if all of it were needed.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ from typing import Literal
 
 import msgspec
 
+from laissez.model.message import written_name
+
 Reason = Literal["outbid", "dear", "no_bid", "line", "budget", "too_late"]
 """Why a tenant had less than it could use: nothing was free and others keep their nodes at more
 than it bid; free nodes cost more than it bid; it made no bid; it waited in the line; its budget
 paid for no more; nothing would have come in time."""
 
 
-class Happened(msgspec.Struct, frozen=True, tag_field="kind", tag=str.lower):
+class Written(msgspec.Struct, frozen=True, rename=written_name):
+    """What is told of a life; in JSON, money has its unit."""
+
+
+class Happened(Written, frozen=True, tag_field="kind", tag=str.lower):
     at_us: int
 
 
@@ -26,7 +32,7 @@ class Arrives(Happened, frozen=True):
     """It begins to act."""
 
 
-class Bid(msgspec.Struct, frozen=True):
+class Bid(Written, frozen=True):
     """An order as it stands, and the quote there, if that can be seen: what a node would be
     charged, which is less than what its holder may keep it at."""
 
@@ -34,7 +40,7 @@ class Bid(msgspec.Struct, frozen=True):
     price: int
     limit: int
     why: str
-    quoted: int | None
+    quoted: int | None = msgspec.field(name="quoted_micros_per_hour")
     is_free: bool
 
 
@@ -53,9 +59,9 @@ class Asks(Happened, frozen=True):
     wanted: Mapping[str, int]
 
 
-class LimitMove(msgspec.Struct, frozen=True):
+class LimitMove(Written, frozen=True):
     resource: str
-    was: int
+    was: int = msgspec.field(name="was_micros_per_hour")
     limit: int
     rate: int
     why: str
@@ -67,9 +73,9 @@ class Limits(Happened, frozen=True):
     moves: tuple[LimitMove, ...]
 
 
-class RateMove(msgspec.Struct, frozen=True):
+class RateMove(Written, frozen=True):
     resource: str
-    was: int
+    was: int = msgspec.field(name="was_micros_per_hour")
     rate: int
     cause: str
 
@@ -172,7 +178,7 @@ Event = (
 )
 
 
-class Point(msgspec.Struct, frozen=True):
+class Point(Written, frozen=True):
     """How it stood from this instant on; rates and limits are sums over what it holds."""
 
     at_us: int

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import msgspec
 
+from laissez.model.message import written_name
 from laissez.simulation.projects import Project
 from laissez.simulation.stage import Said
 
@@ -50,7 +51,7 @@ TOO_DEAR = "too_dear"
 """Why a stint ended whose holder left because of the price, before anybody took the node."""
 
 
-class Stint(msgspec.Struct, frozen=True):
+class Stint(msgspec.Struct, frozen=True, rename=written_name):
     """One tenant's time with one resource; `charge` is in the market's unit. `reason` is why it
     ended, None if it was held to the end of the run."""
 
