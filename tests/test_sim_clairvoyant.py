@@ -113,6 +113,17 @@ def test_two_jobs_on_one_node() -> None:
     assert bound(setting_of(nodes(2, 0), 20, *jobs), full).retention == full
 
 
+def test_weights_say_who_counts_more() -> None:
+    """Of two jobs for one node the one that counts twice gets it; ten times all weights change
+    nothing. The mean is the plain one."""
+    jobs = [batch(name, 0, 15, 14, 1) for name in ("one", "two")]
+    setting, full = setting_of(nodes(1, 0), 20, *jobs), {"one": 1.0, "two": 1.0}
+    for weights in ({"one": 1.0, "two": 2.0}, {"one": 10.0, "two": 20.0}):
+        found = bound(setting, full, weights=weights)
+        assert found.retention == pytest.approx({"one": 0.0, "two": 1.0}, abs=1e-5)
+        assert found.mean == pytest.approx(0.5, abs=1e-5)
+
+
 def test_the_run_ends_first() -> None:
     """What would be done after the end of the run is not counted."""
     job = batch("one", 0.5, 15.5, 14, 1)

@@ -1,10 +1,10 @@
 """The clairvoyant: what no contract can exceed, whoever runs it and whatever it foresees.
 
 It knows the whole future and what every node is worth to everybody, and gives nodes to whom it
-likes, in parts and for moments, so that the mean retention is greatest. That is a linear programme,
-and where it differs from the simulated world it is kinder, never harsher: budgets don't matter;
-moves, checkpoints and cold starts cost nothing but the first one of a project; places are as near
-to each other as the cluster has any.
+likes, in parts and for moments, so that the mean retention is greatest, or, with weights, whatever
+they make of it. That is a linear programme, and where it differs from the simulated world it is
+kinder, never harsher: budgets don't matter; moves, checkpoints and cold starts cost nothing but the
+first one of a project; places are as near to each other as the cluster has any.
 
 **Pieces and ways.** Time is cut into slots. What a project can do in a slot are pieces of work,
 each to be done in one of several ways or in a mixture of them. A way says what the whole piece
@@ -52,7 +52,8 @@ ROUNDING = 1e-6
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """The greatest mean retention; by project, one way to have it."""
+    """The greatest mean retention, weighted if there are weights; by project, one way to have it,
+    and the plain mean of that."""
 
     retention: Mapping[str, float]
     mean: float
@@ -74,18 +75,21 @@ def bound(
     setting: Setting,
     alone: Mapping[str, float],
     *,
+    weights: Mapping[str, float] | None = None,
     slot_us: int = 60_000_000,
     is_integer: bool = False,
 ) -> Bound:
-    """`alone` is what each project does with the whole cluster to itself. With `is_integer` a
-    project has whole nodes in each slot: no bound any more, and slow."""
+    """`alone` is what each project does with the whole cluster to itself, `weights` how much its
+    retention counts, all the same if there are none. With `is_integer` a project has whole nodes in
+    each slot: no bound any more, and slow."""
     programme = _Programme(Counter(map(tree_of, setting.resources)), is_integer=is_integer)
     for project in setting.projects:
         if not alone[project.name]:
             continue
         pieces, start_s = _work_of(project, setting)
         at_us = project.arrives_us + round(start_s * US_PER_S)
-        programme.begin(project.name, alone[project.name])
+        weight = 1.0 if weights is None else weights[project.name]
+        programme.begin(project.name, alone[project.name], weight)
         while at_us < min(project.ends_us, setting.horizon_us):
             slot = at_us // slot_us
             slot_end_us = min((slot + 1) * slot_us, setting.horizon_us)
@@ -296,10 +300,12 @@ class _Programme:
         self._capacities: dict[tuple[int, str], int] = {}
         self._projects: dict[str, int] = {}
         self._alone = 1.0
+        self._weight = 1.0
 
-    def begin(self, project: str, alone: float) -> None:
+    def begin(self, project: str, alone: float, weight: float) -> None:
         """What is added from now on is this project's; more than it does alone does not count."""
         self._alone = alone
+        self._weight = weight
         self._projects[project] = self._row(1.0)
 
     def add(self, slot: int, slot_s: float, span_s: float, pieces: Iterator[Piece]) -> None:
@@ -310,7 +316,7 @@ class _Programme:
             whole = self._row(1.0)
             for way in piece:
                 gain = way.units / self._alone
-                column = self._column(gain, 1)
+                column = self._column(gain * self._weight, 1)
                 self._entries += [(project, column, gain), (whole, column, 1.0)]
                 for kind, node_s in way.node_s.items():
                     if kind not in takes:
@@ -344,7 +350,7 @@ class _Programme:
         return len(self._gains) - 1
 
     def solve(self) -> dict[str, float]:
-        """Retention by project where the sum is greatest."""
+        """Retention by project where the weighted sum is greatest."""
         import highspy  # noqa: PLC0415
 
         solver = highspy.Highs()  # type: ignore[no-untyped-call]

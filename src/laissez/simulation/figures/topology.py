@@ -14,7 +14,8 @@ scale-up domain of those it has, then in their rack, then anywhere, and pays for
 there. *Oblivious*, it knows nothing of distances: it asks for nodes of a kind as if all were
 neighbours, and the market spreads strangers over the cluster. Between the two, *anywhere*, it asks
 for any, but knows how far apart they are: it expects little of them, and keeps those that help.
-First come first served, which places a job on as few hosts as it can, is shown beside them.
+First come first served, which places a job on as few hosts as it can, is shown beside them, and the
+clairvoyant, whose throughput no contract can exceed.
 
 How fast a job really is follows in all cases from where its nodes are, in the best configuration
 that there is for them. What counts is throughput: hours of work done per hour, an hour being what
@@ -23,7 +24,7 @@ one H100 does alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -31,7 +32,8 @@ from typing import Literal
 
 import msgspec
 
-from laissez.simulation.contracts import CONTRACTS
+from laissez.simulation.clairvoyant import bound
+from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.figures.contention import cluster_of
 from laissez.simulation.figures.figure import (
     Closeup,
@@ -45,7 +47,7 @@ from laissez.simulation.figures.figure import (
 from laissez.simulation.intervals import Interval, mean_interval, ratio
 from laissez.simulation.metrics import measure
 from laissez.simulation.population import HORIZON_US, training
-from laissez.simulation.projects import Bidding, Project, Training
+from laissez.simulation.projects import US_PER_HOUR, Bidding, Project, Training
 from laissez.simulation.regimes import (
     BASE_SHARES,
     ON_DEMAND,
@@ -73,13 +75,15 @@ BIDDINGS: dict[str, Bidding] = {
     "anywhere": "anywhere",
     "oblivious": "oblivious",
     "fcfs": "aware",
+    CLAIRVOYANT: "aware",
 }
-"""The ways to get nodes, and how jobs bid in each; first come first served may be left out."""
+"""The ways to get nodes, and how jobs bid in each; the last two may be left out."""
 LABELS = {
     "aware": "market, aware",
     "anywhere": "market, anywhere",
     "oblivious": "market, oblivious",
     "fcfs": "FCFS",
+    CLAIRVOYANT: "clairvoyant",
 }
 Size = Literal["small", "usual", "flat"]
 FLAT_TREE = {**TREE, "n": 1, "h": 1, "g": 8}
@@ -107,9 +111,11 @@ class Play(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
+    """Of the bound there is nothing but throughput."""
+
     hours_per_hour: float
-    mean_retention: float
-    displaced: int
+    mean_retention: float | None = None
+    displaced: int | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -148,6 +154,8 @@ def run(task: Play, data: Path | None) -> Outcome:
     case = task.case
     found = jobs_of(task.seed, case.size, case.global_batch)
     setting = setting_for(found, task.way, case.size, case.reading, case.base_share)
+    if task.way == CLAIRVOYANT:
+        return Outcome(most_hours_per_hour(setting, found))
     contract = CONTRACTS["fcfs" if task.way == "fcfs" else "market"]
     metrics = measure(setting, found.alone, contract.play(setting, task.seed))
     return Outcome(
@@ -155,6 +163,19 @@ def run(task: Play, data: Path | None) -> Outcome:
         metrics.mean_retention,
         metrics.moves.displaced,
     )
+
+
+def most_hours_per_hour(setting: Setting, crowd: Crowd) -> float:
+    """No more work can be done with this cluster by these jobs, whoever gets what."""
+    alone = {name: own.performance for name, own in crowd.alone.items()}
+    hours = {
+        project.name: alone[project.name] * project.labour.hours
+        for project in setting.projects
+        if isinstance(project.labour, Training)
+    }
+    retention = bound(setting, alone, weights=hours).retention
+    done = sum(retention[name] * each for name, each in hours.items())
+    return done * US_PER_HOUR / setting.horizon_us
 
 
 @lru_cache(maxsize=4)
@@ -204,7 +225,7 @@ def _bidding(project: Project, bidding: Bidding) -> Project:
 
 
 def compute(wanted: Wanted, runs: Runs) -> Report:
-    ways = [way for way in LABELS if way != "fcfs" or "fcfs" in wanted.contracts]
+    ways = [way for way in LABELS if way in FIGURE.ways or way in wanted.contracts]
     size: Size = "small" if wanted.is_quick else "usual"
     batches = (GLOBAL_BATCH,) if wanted.is_quick else BATCHES
     cases = [Case(size, batch) for batch in batches]
@@ -245,19 +266,24 @@ def _compared(nodes: int, by_way: Mapping[str, Mapping[int, Outcome]]) -> Compar
     return Comparison(
         nodes=nodes,
         throughput={way: mean_interval(list(each.values())) for way, each in hours.items()},
-        retention={
-            way: mean_interval([each.mean_retention for each in outcomes.values()])
-            for way, outcomes in by_way.items()
-        },
-        displaced={
-            way: mean_interval([float(each.displaced) for each in outcomes.values()])
-            for way, outcomes in by_way.items()
-        },
+        retention=_means(by_way, lambda outcome: outcome.mean_retention),
+        displaced=_means(by_way, lambda outcome: outcome.displaced),
         aware_over={
             way: ratio(hours["aware"], hours[way]) or Interval(0.0, None, None)
             for way in ("anywhere", "oblivious")
         },
     )
+
+
+def _means(
+    by_way: Mapping[str, Mapping[int, Outcome]], of: Callable[[Outcome], float | None]
+) -> dict[str, Interval]:
+    """By way; not of one that has no such thing."""
+    found = {
+        way: [value for each in outcomes.values() if (value := of(each)) is not None]
+        for way, outcomes in by_way.items()
+    }
+    return {way: mean_interval(values) for way, values in found.items() if values}
 
 
 # --- for people ---------------------------------------------------------------------------------
@@ -275,8 +301,8 @@ def tell(report: Report) -> Iterator[Table | str]:
                 (
                     LABELS[way],
                     _shown(its.throughput[way], 1.0),
-                    _shown(its.retention[way], 100.0, "%"),
-                    _shown(its.displaced[way], 1.0),
+                    _shown(its.retention[way], 100.0, "%") if way in its.retention else "",
+                    _shown(its.displaced[way], 1.0) if way in its.displaced else "",
                     _ratio(its.aware_over[way]) if way in its.aware_over else "",
                 )
                 for way in its.throughput
@@ -324,6 +350,7 @@ def draw(report: Report, path: Path) -> None:
         "anywhere": look("no_displacement"),
         "oblivious": UNKNOWN_LOOK,
         "fcfs": look("fcfs"),
+        CLAIRVOYANT: look(CLAIRVOYANT),
     }
     draw_bars(
         path,
@@ -364,7 +391,7 @@ FIGURE = Figure(
     title=TITLE,
     regimes=(OVERSUBSCRIBED,),
     quick_regimes=(OVERSUBSCRIBED,),
-    contracts=("market", "fcfs"),
+    contracts=("market", "fcfs", CLAIRVOYANT),
     always=("market",),
     compute=compute,
     tell=tell,
