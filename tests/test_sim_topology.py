@@ -240,7 +240,7 @@ def test_where_nothing_is_done_there_is_no_ratio(
     assert report.batches["64"].aware_over["oblivious"] == Interval(0.0, None, None)
     table = next(FIGURE.tell(report))
     assert isinstance(table, Table)
-    assert [row[-1] for row in table.rows] == ["", "0.00", "0.00", "", ""]
+    assert [row[-1] for row in table.rows] == ["", "0.00", "0.00", "0.00", "0.00"]
 
 
 # --- how it is told -----------------------------------------------------------------------------
@@ -279,8 +279,8 @@ def test_the_table_has_every_way(reported: Callable[..., Report]) -> None:
         ("market, aware", "15.0 ±7.6", "60.0% ±0.0", "2.5 ±6.4", ""),
         ("market, anywhere", "10.2 ±7.6", "40.0% ±0.0", "2.5 ±6.4", "1.47 (1.44 to 1.50)"),
         ("market, oblivious", "7.8 ±7.6", "30.0% ±0.0", "2.5 ±6.4", "1.92 (1.86 to 2.00)"),
-        ("FCFS", "11.4 ±7.6", "45.0% ±0.0", "2.5 ±6.4", ""),
-        ("clairvoyant", "19.8 ±7.6", "", "", ""),
+        ("FCFS", "11.4 ±7.6", "45.0% ±0.0", "2.5 ±6.4", "1.32 (1.30 to 1.33)"),
+        ("clairvoyant", "19.8 ±7.6", "", "", "0.76 (0.75 to 0.76)"),
     )
     assert {len(row) for row in table.rows} == {len(table.columns)}
     assert goal == (

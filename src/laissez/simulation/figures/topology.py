@@ -127,7 +127,7 @@ class Comparison(msgspec.Struct, frozen=True):
     retention: dict[str, Interval]
     displaced: dict[str, Interval]
     aware_over: dict[str, Interval]
-    """By each of the market's other ways, how many times its throughput aware jobs have."""
+    """By each other way, how many times its throughput aware jobs have."""
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -270,7 +270,8 @@ def _compared(nodes: int, by_way: Mapping[str, Mapping[int, Outcome]]) -> Compar
         displaced=_means(by_way, lambda outcome: outcome.displaced),
         aware_over={
             way: ratio(hours["aware"], hours[way]) or Interval(0.0, None, None)
-            for way in ("anywhere", "oblivious")
+            for way in hours
+            if way != "aware"
         },
     )
 
