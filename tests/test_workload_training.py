@@ -29,10 +29,15 @@ MANY = 10**9
 
 
 def spec(
-    samples: int = MANY, *, setup: Setup = SETUP, deadline_s: int | None = None, nodes_max: int = 64
+    samples: int = MANY,
+    *,
+    setup: Setup = SETUP,
+    deadline_s: int | None = None,
+    nodes_max: int = 64,
+    checkpoint_every_s: float = 300.0,
 ) -> TrainingSpec:
     deadline_us = None if deadline_s is None else deadline_s * US_PER_S
-    return TrainingSpec(samples=samples, setup=setup, deadline_us=deadline_us, nodes_max=nodes_max)
+    return TrainingSpec(samples, setup, deadline_us, nodes_max, checkpoint_every_s)
 
 
 def job_with(count: int, work: TrainingSpec | None = None) -> TrainingJob:
@@ -160,6 +165,36 @@ def test_several_gains_cost_one_configuration_at_the_next_checkpoint() -> None:
     assert job.samples_done == pytest.approx(300 * one)
     job.advance(at(550))
     assert job.samples_done == pytest.approx(300 * one + 10 * three)
+
+
+def test_it_saves_for_nodes_that_wait_though_its_checkpoint_is_far() -> None:
+    """It saves every hour and works since 120 s. At its look at 420 s nothing has come, so nothing
+    is saved; one that came at 500 s is taken in at 720 s, with all that was done before saved."""
+    job = job_with(1, spec(checkpoint_every_s=3_600))
+    one, two = speed(NODES[0]), speed(*NODES[:2])
+    job.advance(at(500))
+    assert job.since_checkpoint_s(NODES[0]) == 380.0
+    assert job.till_checkpoint_s(NODES[0]) == 3_220.0
+    assert job.joins_in_s == 220 + 120
+    job.gain(NODES[1], at(500))
+    assert job.cold_start_s(NODES[1]) == 220 + 120
+    assert job.till_checkpoint_s(NODES[0]) == 220.0
+    job.advance(at(840))
+    assert job.samples_done == pytest.approx(600 * one)
+    job.lose(NODES[1], at(850))
+    assert job.samples_done == pytest.approx(600 * one)
+    job.gain(NODES[1], at(850))
+    job.advance(at(980))
+    assert job.samples_done == pytest.approx(600 * one + 10 * two)
+
+
+def test_a_look_at_nobody_saves_nothing() -> None:
+    """It saves every 700 s and works since 120 s: lost before 820 s, nothing was saved; after it,
+    what was done until then, though it looked around at 420 s and 720 s."""
+    for lost_s, saved_s in ((810, 0), (1_000, 700)):
+        job = job_with(2, spec(checkpoint_every_s=700))
+        job.lose(NODES[1], at(lost_s))
+        assert job.samples_done == pytest.approx(saved_s * speed(*NODES[:2]))
 
 
 def test_nodes_that_come_together_start_together() -> None:
@@ -321,6 +356,7 @@ def test_the_state_of_another_job_is_refused(other: TrainingSpec) -> None:
     assert job.state() == before
 
 
+periods_s = st.sampled_from([120.0, 300.0, 700.0, 3_600.0])
 events = st.lists(
     st.tuples(st.sampled_from(["gain", "lose", "wait"]), st.integers(0, 7), st.integers(1, 400)),
     max_size=12,
@@ -341,10 +377,11 @@ def live(job: TrainingJob, story: list[tuple[str, int, int]], every: Callable[[]
 
 
 @settings(max_examples=50)
-@given(events)
-def test_questions_change_nothing(story: list[tuple[str, int, int]]) -> None:
+@given(events, periods_s)
+def test_questions_change_nothing(story: list[tuple[str, int, int]], period_s: float) -> None:
     """Asked after every event, a job lives like one that is never asked, and repeats itself."""
-    asked, silent = (TrainingJob(spec(deadline_s=7_200)) for _ in range(2))
+    work = spec(deadline_s=7_200, checkpoint_every_s=period_s)
+    asked, silent = (TrainingJob(work) for _ in range(2))
 
     def answers() -> list[object]:
         return [
@@ -369,10 +406,12 @@ def test_questions_change_nothing(story: list[tuple[str, int, int]]) -> None:
 
 
 @settings(max_examples=50)
-@given(events)
-def test_one_that_resumes_lives_on_the_same(story: list[tuple[str, int, int]]) -> None:
+@given(events, periods_s)
+def test_one_that_resumes_lives_on_the_same(
+    story: list[tuple[str, int, int]], period_s: float
+) -> None:
     """After every event a new job takes over from the state of the last; all ends the same."""
-    work = spec(deadline_s=7_200)
+    work = spec(deadline_s=7_200, checkpoint_every_s=period_s)
     whole = TrainingJob(work)
     live(whole, story, lambda: None)
     now_s, state = 0, TrainingJob(work).state()
@@ -386,12 +425,13 @@ def test_one_that_resumes_lives_on_the_same(story: list[tuple[str, int, int]]) -
 
 
 @settings(max_examples=50)
-@given(events, st.integers(7, 90))
+@given(events, st.integers(7, 90), periods_s)
 def test_work_is_the_same_however_finely_time_passes(
-    story: list[tuple[str, int, int]], step_s: int
+    story: list[tuple[str, int, int]], step_s: int, period_s: float
 ) -> None:
     """Advanced in small steps between events, a job does exactly what it does in large ones."""
-    fine, coarse = TrainingJob(spec()), TrainingJob(spec())
+    work = spec(checkpoint_every_s=period_s)
+    fine, coarse = TrainingJob(work), TrainingJob(work)
     now_s = 0
     for what, node, wait_s in story:
         for moment_s in range(now_s, now_s + wait_s, step_s):

@@ -5,8 +5,8 @@ held, at its rates, and of what could be had, at its quotes, by value of the pac
 GPU is worth most beside those it works with, so what could be had is looked for near what is held:
 in the same scale-up domain, in the same rack, and at last anywhere, there one at a time. What the
 plan uses and is not held yet is ordered, scope by scope, each priced by what it adds after those
-before it. What was acquired is assigned by the job itself, at its next checkpoint; a node that its
-assignment does not use is redundant, and is given back.
+before it. What was acquired is assigned by the job itself, when it looks around next; a node that
+its assignment does not use is redundant, and is given back.
 
 To keep, a crew is looked at twice. If one of its nodes is lost all have to stop, so each is held at
 far more than its own worth. But to pay that for all of them at once makes no sense, and who stops
@@ -86,7 +86,7 @@ class TrainingAdapter(EconAdapter, frozen=True):
         return WHY_LEFT.format(len(crew), cost / MICROS_PER_DOLLAR, limit / MICROS_PER_DOLLAR)
 
     def starts_in_s(self, app: TrainingJob, scope: str) -> float:
-        """A crew that works takes nobody in before its next checkpoint."""
+        """A crew that works takes nobody in before it looks around."""
         return app.joins_in_s
 
     def near(self, app: TrainingJob, held: Sequence[Holding]) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 It runs on a crew, the nodes that its best plan used when it last configured itself. To change the
 crew it has to configure itself anew, and meanwhile nothing runs:
 
-- A node gained waits for the next checkpoint and is taken in then, together with all others that
-  came meanwhile, if the job will be done earlier for it. It is taken in at once if nothing runs; a
-  configuration that has only just begun starts over, so that nodes that come together start
-  together.
+- A node gained waits for the next look around, every five minutes and at every checkpoint. If the
+  job will be done earlier for it, it saves and takes it in then, together with all others that came
+  meanwhile. It is taken in at once if nothing runs; a configuration that has only just begun starts
+  over, so that nodes that come together start together.
 - A node of the crew that is lost throws the job back to its last checkpoint; it configures itself
   at once for what is left. Other nodes come and go for nothing.
 - A node of no use alone may wait for others of its kind. If none comes for two minutes, the kind
@@ -41,6 +41,8 @@ from laissez.workloads.training.stock import Group
 
 # A configuration starts over for nodes that come within this part of it.
 SETTLING = 0.25
+# So often a crew that works looks whether it should take others in, and saves before it does.
+LOOK_EVERY_US = 300 * US_PER_S
 # So long nodes that are of no use alone wait for others of their kind; so long the first doubt.
 PATIENCE_US = 120 * US_PER_S
 
@@ -104,6 +106,7 @@ class TrainingJob:
         self._planner = planner_of(spec.setup)
         self._memory = _Memory(spec.setup.model, spec.samples, at_us)
         self._every_us = round(spec.checkpoint_every_s * US_PER_S)
+        self._look_us = min(self._every_us, LOOK_EVERY_US)
         self._configure_us = round(spec.reconfigure_s * US_PER_S)
         nowhere = Paces(self._planner, ())
         self._top_pace = max(
@@ -198,7 +201,7 @@ class TrainingJob:
 
     @property
     def assignment(self) -> dict[str, Role]:
-        """What each node does, now or from the next checkpoint on; other nodes do nothing."""
+        """What each node does, now or once it has been configured anew; others do nothing."""
         return {
             node: Role(number, *divmod(index, replica.tensor_parallel))
             for number, replica in enumerate(
@@ -232,7 +235,7 @@ class TrainingJob:
         return self._worth(0.0, self._memory.plan.pace)
 
     def is_redundant(self, resource: str) -> bool:
-        """What does not work, nor will from the next checkpoint on, and is worth nothing."""
+        """What does not work, nor will once it is taken in, and is worth nothing."""
         if self.is_done or resource not in self._memory.nodes:
             return True
         return resource in self._outlook.redundant
@@ -242,18 +245,16 @@ class TrainingJob:
         if place in self._crew:
             return max(0, memory.checkpoint_us - memory.now_us) / US_PER_S
         if place in memory.nodes and self._crew:
-            wait_us = memory.checkpoint_us + self._every_us - memory.now_us
-            return wait_us / US_PER_S + self.spec.reconfigure_s
+            return (self._next_look_us() - memory.now_us) / US_PER_S + self.spec.reconfigure_s
         return self.spec.reconfigure_s
 
     @property
     def joins_in_s(self) -> float:
-        """How long it takes until a node that comes now works: a crew that works goes on until its
-        next checkpoint."""
-        memory = self._memory
+        """How long it takes until a node that comes now works: a crew that works goes on until it
+        looks around."""
         if not self._crew or self._is_settling:
             return self.spec.reconfigure_s
-        wait_us = memory.checkpoint_us + self._every_us - memory.now_us
+        wait_us = self._next_look_us() - self._memory.now_us
         return wait_us / US_PER_S + self.spec.reconfigure_s
 
     def at_stake(self, resource: str) -> float:
@@ -266,8 +267,11 @@ class TrainingJob:
         return max(0, self._memory.now_us - self._memory.checkpoint_us) / US_PER_S
 
     def till_checkpoint_s(self, resource: str) -> float | None:
-        since_s = self.since_checkpoint_s(resource)
-        return self.spec.checkpoint_every_s - since_s if since_s else 0.0
+        if not self.since_checkpoint_s(resource):
+            return 0.0
+        memory = self._memory
+        saves_us = self._next_look_us() if self._is_changing else self._saves_us()
+        return (saves_us - memory.now_us) / US_PER_S
 
     def ends_in_s(self, place: str) -> float | None:
         """Until it is done with its crew; of nodes to come, until its deadline."""
@@ -314,10 +318,21 @@ class TrainingJob:
             return memory.saved_samples
         return memory.saved_samples + memory.plan.samples_per_s * since_us / US_PER_S
 
-    def _saved_next(self) -> float:
-        """How many samples are saved once the next checkpoint is made."""
+    def _saves_us(self) -> int:
+        """When it saves, whether anybody is to be taken in or not."""
+        return self._memory.checkpoint_us + self._every_us
+
+    def _next_look_us(self) -> int:
+        """When its crew looks around next, at the latest when it saves anyway."""
         memory = self._memory
-        reached = memory.saved_samples + memory.plan.samples_per_s * self._every_us / US_PER_S
+        looks = max(0, memory.now_us - memory.checkpoint_us) // self._look_us
+        return min(memory.checkpoint_us + (looks + 1) * self._look_us, self._saves_us())
+
+    def _done_next(self) -> float:
+        """How many samples are done when its crew looks around next."""
+        memory = self._memory
+        works_us = self._next_look_us() - memory.checkpoint_us
+        reached = memory.saved_samples + memory.plan.samples_per_s * works_us / US_PER_S
         return min(reached, self._most)
 
     def _left_s(self, samples_done: float) -> float:
@@ -330,17 +345,16 @@ class TrainingJob:
         memory = self._memory
         while not self.is_done:
             in_doubt_us, kind = self._next_doubt()
-            save_us = memory.checkpoint_us + self._every_us if self._crew else math.inf
+            look_us = self._next_look_us() if self._crew else math.inf
             done_us = math.inf if memory.is_measured else self._done_us()
-            if min(save_us, done_us, in_doubt_us) > at_us:
+            if min(look_us, done_us, in_doubt_us) > at_us:
                 break
-            if done_us <= min(save_us, in_doubt_us):
+            if done_us <= min(look_us, in_doubt_us):
                 memory.now_us = int(done_us)
                 memory.is_done = True
                 self._stop()
-            elif save_us <= in_doubt_us:
-                memory.now_us = int(save_us)
-                self._save()
+            elif look_us <= in_doubt_us:
+                self._look_around()
             else:
                 memory.now_us = max(memory.now_us, int(in_doubt_us))
                 last = memory.doubts.get(kind)
@@ -378,12 +392,14 @@ class TrainingJob:
                 ends_us[kind] = max(since_us + PATIENCE_US, doubt.until_us if doubt else 0)
         return min((at_us, kind) for kind, at_us in ends_us.items())
 
-    def _save(self) -> None:
+    def _look_around(self) -> None:
+        """At its next look: to save if it is time to, or if it is to be configured anew."""
         memory = self._memory
-        saved = self._saved_next()
-        is_changing = self._best.pace > self._least_pace(saved)
-        memory.saved_samples = saved
-        memory.checkpoint_us = memory.now_us
+        done, memory.now_us = self._done_next(), self._next_look_us()
+        is_changing = self._best.pace > self._least_pace(done)
+        if is_changing or memory.now_us == self._saves_us():
+            memory.saved_samples = done
+            memory.checkpoint_us = memory.now_us
         if is_changing:
             self._configure()
 
@@ -426,7 +442,7 @@ class TrainingJob:
 
     @property
     def _is_changing(self) -> bool:
-        """It will configure itself for its best plan, at its next checkpoint or at once."""
+        """It will configure itself for its best plan, when it looks around or at once."""
         return not self.is_done and self._best.pace > self._outlook.footing.above
 
     def _look(self) -> None:
@@ -443,7 +459,7 @@ class TrainingJob:
             configured_s = (memory.checkpoint_us - memory.now_us) / US_PER_S
             above = self._least_pace(memory.saved_samples, configured_s)
         else:
-            above = self._least_pace(self._saved_next())
+            above = self._least_pace(self._done_next())
         at_work = self._crew | _crew(self._best) if self._best.pace > above else self._crew
         doubted = frozenset(
             kind for kind, doubt in memory.doubts.items() if memory.now_us < doubt.until_us

@@ -38,7 +38,7 @@ _Point = tuple[int, float]
 
 class Footing(NamedTuple):
     """From what a job looks ahead: the nodes of its crew and their pace, what pace is worth a
-    configuration, all nodes that work now or after the next checkpoint, the kinds in doubt."""
+    configuration, all nodes that work now or will once they are taken in, the kinds in doubt."""
 
     crew: frozenset[str] = _NONE
     pace: float = 0.0
