@@ -113,7 +113,7 @@ class TrainingJob:
             nowhere.pace(coming=nowhere.new_places(kind, spec.nodes_max)) for kind in self._kinds
         )
         self._crew = _crew(self._memory.plan)
-        self._look()
+        self._take_stock()
 
     # What happens to it -----------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class TrainingJob:
         memory = self._memory
         if resource not in memory.nodes and tree_of(resource) in self.kinds:
             memory.nodes[resource] = memory.now_us
-            self._look()
+            self._take_stock()
             if self._is_changing and (self._is_settling or not self._crew):
                 since_us = memory.configuring_since_us if self._crew else memory.now_us
                 self._configure()
@@ -136,7 +136,7 @@ class TrainingJob:
     def lose(self, resource: str, at_us: int) -> None:
         self._live_until(at_us)
         if self._memory.nodes.pop(resource, None) is not None:
-            self._look()
+            self._take_stock()
             if resource in self._crew:
                 self._configure()
         self._go_on()
@@ -245,7 +245,7 @@ class TrainingJob:
         if place in self._crew:
             return max(0, memory.checkpoint_us - memory.now_us) / US_PER_S
         if place in memory.nodes and self._crew:
-            return (self._next_look_us() - memory.now_us) / US_PER_S + self.spec.reconfigure_s
+            return self._works_after_look_s()
         return self.spec.reconfigure_s
 
     @property
@@ -254,8 +254,7 @@ class TrainingJob:
         looks around."""
         if not self._crew or self._is_settling:
             return self.spec.reconfigure_s
-        wait_us = self._next_look_us() - self._memory.now_us
-        return wait_us / US_PER_S + self.spec.reconfigure_s
+        return self._works_after_look_s()
 
     def at_stake(self, resource: str) -> float:
         """If one of the crew is gone, all have to be configured anew."""
@@ -301,7 +300,7 @@ class TrainingJob:
             raise TrainingError("this is the state of another job; resume it with the same make")
         self._memory = past
         self._crew = crew
-        self._look()
+        self._take_stock()
 
     # How it goes on ---------------------------------------------------------------------------
 
@@ -327,6 +326,11 @@ class TrainingJob:
         memory = self._memory
         looks = max(0, memory.now_us - memory.checkpoint_us) // self._look_us
         return min(memory.checkpoint_us + (looks + 1) * self._look_us, self._saves_us())
+
+    def _works_after_look_s(self) -> float:
+        """How long it takes until a node works that is taken in at the next look."""
+        wait_us = self._next_look_us() - self._memory.now_us
+        return wait_us / US_PER_S + self.spec.reconfigure_s
 
     def _done_next(self) -> float:
         """How many samples are done when its crew looks around next."""
@@ -445,7 +449,7 @@ class TrainingJob:
         """It will configure itself for its best plan, when it looks around or at once."""
         return not self.is_done and self._best.pace > self._outlook.footing.above
 
-    def _look(self) -> None:
+    def _take_stock(self) -> None:
         """Its nodes are others than before."""
         self._paces = Paces(self._planner, self.nodes)
         self._best = self._planner.plan(tuple(Group(node) for node in self.nodes))
