@@ -68,7 +68,9 @@ clean: ## remove whatever make made
 	@echo "making .venv"
 	@$(PYTHON) -m venv --clear .venv
 	@echo "installing the locked requirements"
-	@$(PIP) install --require-hashes -r requirements.txt
+	@$(PIP) install --no-deps --require-hashes -r requirements.txt
+	@echo "checking that the lock is complete"
+	@$(BIN)/python -m pip --disable-pip-version-check check
 	@echo "installing laissez, editable"
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
