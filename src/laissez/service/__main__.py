@@ -7,8 +7,6 @@ people there is `laissez up`; this is for programs that start a service of their
 from __future__ import annotations
 
 import argparse
-import asyncio
-import signal
 import sys
 from pathlib import Path
 
@@ -18,18 +16,14 @@ import uvloop
 from laissez.exchange.journal import JournalError
 from laissez.exchange.pipeline import Settings
 from laissez.service.server import BadSettings, Running, ServerSettings, serve_until_stopped
+from laissez.service.stopping import stop_on_signals
 
 
 async def _serve(settings: ServerSettings) -> str | None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
-
     def ready(running: Running) -> None:
         print(msgspec.json.encode({"url": running.url}).decode(), flush=True)
 
-    return await serve_until_stopped(settings, ready, stop=stop)
+    return await serve_until_stopped(settings, ready, stop=stop_on_signals())
 
 
 def main() -> int:
