@@ -5,6 +5,7 @@ Nothing is there but what the wheel and the extra ask for, see `installing`.
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def asked_by(wheel: Path, extra: str) -> set[str]:
     """The distributions, of those that are here, to which the wheel with the extra comes."""
     name, version = wheel.name.split("-")[:2]
     inside = zipfile.Path(zipfile.ZipFile(wheel)) / f"{name}-{version}.dist-info"
-    there = installed() | {name: PathDistribution(inside)}  # type: ignore[arg-type]
+    there = installed() | {name: PathDistribution(inside)}
     return closure([f"{name}[{extra}]"], there) - {name}
 
 
@@ -208,6 +209,23 @@ def test_with_telemetry_it_reads_an_address(installed_with: Installed, real: Ser
         found = said(there.laissez("inframap", "run", "map.yaml", "--dry-run", **login))
     assert "would set the floor of h100" in found
     assert "power +" in found, "the answer was read"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/operator.md"])
+def test_the_pages_say_how_to_install_the_wheel(wheel: Path, tmp_path: Path, page: str) -> None:
+    """With an extra, however the wheel is called by then."""
+    found = re.search(
+        r'pip install ("\$\(echo (.*)laissez-\*\.whl\)\[service\]")', (REPO / page).read_text()
+    )
+    assert found
+    line, folder = found[1], tmp_path / found[2]
+    folder.mkdir(exist_ok=True)
+    shutil.copy(wheel, folder)
+    there = Installation(tmp_path / "there")
+    there.link(asked_by(wheel, "service"))
+    wanted = said(there.run("sh", "-c", f"cd '{tmp_path}'; printf '%s' {line}"))
+    there.install(str(tmp_path / wanted))
+    assert "Start the service." in said(there.laissez("up", "--help"))
 
 
 # --- what it says when an extra is missing ------------------------------------------------------

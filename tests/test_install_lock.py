@@ -92,10 +92,9 @@ def test_what_only_an_extra_of_a_package_asks_for_is_missed(clone: Path) -> None
     python_socks = installed()["python-socks"]
     (metadata,) = (each for each in python_socks.files or [] if each.name == "METADATA")
     link = there.packages / metadata
+    first, _, rest = link.read_text().partition("\n")
     link.unlink()
-    lines = python_socks.metadata.as_string().splitlines(keepends=True)
-    lines.insert(1, 'Requires-Dist: never-heard-of>=1; extra == "asyncio"\n')
-    link.write_text("".join(lines))
+    link.write_text(f'{first}\nRequires-Dist: never-heard-of; extra == "asyncio"\n{rest}')
     python = str(there.root / "bin" / "python")
     assert there.run(python, "-m", "pip", "check").returncode == 0
     done = make(clone)
