@@ -1,6 +1,7 @@
 """Write the journals that every later laissez must open: `python write.py FOLDER`.
 
-Run it with the version whose journals are wanted, on an empty folder. It drives a real service
+Run it with the version whose journals are wanted, on an empty folder (`format-1` was written by
+laissez 0.2.0, with the script as it was then). It drives a real service
 through the SDK, so that it needs to know little of the version that it runs with, and ends it in
 two ways: `stopped` has a snapshot at its end, `killed` has commands after its last snapshot, some
 of them still in the write-ahead log. Beside each journal stands `expected.json`: what the version
@@ -22,10 +23,11 @@ from typing import Any
 
 from laissez import Client, __version__
 from laissez.exchange.access import new_token
-from laissez.exchange.journal import Journal
+from laissez.exchange.offline import grant
 from laissez.exchange.recovery import recover
+from laissez.exchange.sqlite_journal import SqliteJournal
 
-FILES = ("journal.sqlite", "journal.sqlite-wal")
+FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-head")
 
 
 def start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
@@ -39,9 +41,9 @@ def start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 
 def make_operator(folder: Path) -> str:
-    journal = Journal(folder)
+    journal = SqliteJournal(folder)
     secret, token = new_token("operator", None, at=0, note="the first")
-    journal.save_token(token)
+    grant(journal, token)
     journal.close()
     return secret
 
@@ -102,8 +104,9 @@ def describe(folder: Path) -> dict[str, Any]:
         for file in FILES:
             if (folder / file).exists():
                 Path(name, file).write_bytes((folder / file).read_bytes())
-        journal = Journal(Path(name))
+        journal = SqliteJournal(Path(name))
         execution = recover(journal, 10_000)
+        rights, bookmarks = execution.venue.rights, journal.bookmarks()
         market, now = execution.venue.market, execution.venue.market.now
         described = {
             "laissez": __version__,
@@ -136,11 +139,11 @@ def describe(folder: Path) -> dict[str, Any]:
             "floors": dict(market.floors()),
             "tokens": {
                 token.id: [token.hash, token.role, token.tenant, token.revoked_us, token.note]
-                for token in journal.tokens()
+                for token in rights.tokens.values()
             },
             "webhooks": [
-                [json.loads(webhook)["id"], json.loads(webhook)["url"], delivered]
-                for webhook, delivered in journal.webhooks()
+                [webhook.id, webhook.url, bookmarks.get(webhook.id, 0)]
+                for webhook in rights.webhooks.values()
             ],
             "keys": {
                 key: execution.keys.sequence(f"grace\0{key}") for key in ("grace-1", "grace-2")
