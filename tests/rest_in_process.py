@@ -16,9 +16,10 @@ import httpx
 from litestar import Litestar
 
 from laissez.exchange.access import new_token
-from laissez.exchange.journal import Journal
 from laissez.exchange.office import Office
+from laissez.exchange.offline import grant
 from laissez.exchange.pipeline import Exchange, Settings
+from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import Role
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
@@ -95,11 +96,12 @@ class House:
 
 @asynccontextmanager
 async def rest(folder: Path, settings: Settings | None = None) -> AsyncIterator[House]:
-    journal = Journal(folder)
-    secrets = {}
+    journal = SqliteJournal(folder)
+    secrets, tokens = {}, []
     for name, (role, tenant) in PEOPLE.items():
         secrets[name], token = new_token(role, tenant, at=0)
-        journal.save_token(token)
+        tokens.append(token)
+    grant(journal, *tokens)
     exchange = Exchange(journal, settings)
     house = House(exchange, build_app(Reception(exchange, Office(exchange))), secrets)
     try:

@@ -11,8 +11,9 @@ import msgspec
 import uvloop
 
 from laissez.exchange.access import new_token
-from laissez.exchange.journal import Journal
+from laissez.exchange.offline import grant
 from laissez.exchange.pipeline import Exchange, Settings
+from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import Role
 from laissez.service.server import Running, ServerSettings, serving
 
@@ -38,16 +39,17 @@ class Served(msgspec.Struct):
 
 def make_tokens(folder: Path, *names: str) -> dict[str, str]:
     """Tokens for tenants by name; "operator" and "viewer" are roles. Before the service starts."""
-    journal = Journal(folder)
-    secrets = {}
+    secrets, tokens = {}, []
     for name in names:
         role: Role = "operator" if name == "operator" else "tenant"
         if name == "viewer":
             role = "viewer"
         tenant = name if role == "tenant" else None
         secret, token = new_token(role, tenant, at=0)
-        journal.save_token(token)
+        tokens.append(token)
         secrets[name] = secret
+    journal = SqliteJournal(folder)
+    grant(journal, *tokens)
     journal.close()
     return secrets
 

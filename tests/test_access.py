@@ -20,9 +20,9 @@ from laissez.exchange.access import (
     new_token,
 )
 from laissez.exchange.admission import check_allowance, check_instruction
-from laissez.exchange.journal import Journal
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange
+from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import (
     AddWebhook,
     Administered,
@@ -221,7 +221,7 @@ def in_office(
     folder: Path, scene: Callable[[Exchange, Office, Principal], Coroutine[None, None, None]]
 ) -> None:
     async def run() -> None:
-        exchange = Exchange(Journal(folder))
+        exchange = Exchange(SqliteJournal(folder))
         try:
             await scene(exchange, Office(exchange), principal("operator", None))
         finally:
@@ -331,7 +331,7 @@ def test_a_closed_exchange_makes_no_tokens(tmp_path: Path) -> None:
     """The office refuses, so that nobody waits for a writer that is gone."""
 
     async def scene() -> None:
-        exchange = Exchange(Journal(tmp_path))
+        exchange = Exchange(SqliteJournal(tmp_path))
         office, operator = Office(exchange), principal("operator", None)
         await exchange.close()
         for do in (CreateToken("tenant", "ada"), RevokeToken("x"), AddWebhook("https://x.org")):

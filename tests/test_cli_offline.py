@@ -17,8 +17,9 @@ from laissez.cli.exits import MEANINGS
 from laissez.cli.main import COMMANDS, cli
 from laissez.cli.reference import commands, reference
 from laissez.exchange.access import Limits, Principal, new_token
-from laissez.exchange.journal import FILE_NAME, Journal
+from laissez.exchange.offline import grant
 from laissez.exchange.pipeline import Exchange, Ticket
+from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 from laissez.model import ChangeFloor, Instruction, OfferResource, PlaceOrder, Refused
 
 REPO = Path(__file__).parents[1]
@@ -75,9 +76,9 @@ DONE: tuple[tuple[str, Instruction], ...] = (
 
 async def trade(folder: Path) -> None:
     """A short life of an exchange, in two groups and with a snapshot at the end."""
-    journal = Journal(folder)
+    journal = SqliteJournal(folder)
     _, operator = new_token("operator", None, at=0)
-    journal.save_token(operator)
+    grant(journal, operator)
     exchange = Exchange(journal)
     callers = {
         name: Principal(new_token("tenant", name, at=0)[1], Limits()) for name in ("ml", "bio")
@@ -107,7 +108,7 @@ def test_info(folder: Path) -> None:
 
 def test_info_of_a_new_journal(tmp_path: Path) -> None:
     """A journal without an entry has no last one."""
-    Journal(tmp_path).close()
+    SqliteJournal(tmp_path).close()
     assert "none yet" in text("journal", "info", str(tmp_path))
     assert run_json("journal", "verify", str(tmp_path))["sequence"] == 0
 
@@ -160,7 +161,7 @@ def test_export(folder: Path, tmp_path: Path) -> None:
 
 def test_backup_while_the_journal_is_written(folder: Path, tmp_path: Path) -> None:
     """A copy is a journal of its own, also of one that is in use; never over another."""
-    writer = Journal(folder)
+    writer = SqliteJournal(folder)
     try:
         copy = tmp_path / "copy"
         assert run_json("journal", "backup", str(folder), str(copy))["size_bytes"] > 0

@@ -23,12 +23,14 @@ from faults.ordeal import SETTINGS, Death, Ordeal
 from faults.process import Service, is_running
 from faults.talk import ask
 from laissez.exchange import recovery
-from laissez.exchange.journal import FILE_NAME, Journal, JournalError
+from laissez.exchange.journal import JournalError
 from laissez.exchange.pipeline import Settings
 from laissez.exchange.records import Entry, Record, write_entries
 from laissez.exchange.recovery import recover, verify
 from laissez.exchange.snapshots import take
+from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 from laissez.exchange.venue import Venue
+from laissez.market import RULES
 from laissez.model import AddResource, Answer, OfferResource, Place, PlaceOrder, Release, SetFloor
 from serving import make_tokens, served
 
@@ -91,12 +93,12 @@ def wait_for(found: Callable[[], list[int]]) -> list[int]:
 
 def test_a_journal_has_one_owner(tmp_path: Path) -> None:
     """A second process is told who is in the way; a reader is welcome."""
-    owner = Journal(tmp_path)
+    owner = SqliteJournal(tmp_path)
     with pytest.raises(JournalError, match="another laissez is running on"):
-        Journal(tmp_path)
-    Journal(tmp_path, read_only=True).close()
+        SqliteJournal(tmp_path)
+    SqliteJournal(tmp_path, read_only=True).close()
     owner.close()
-    Journal(tmp_path).close()
+    SqliteJournal(tmp_path).close()
 
 
 # The auditor, audited -------------------------------------------------------------------------
@@ -120,7 +122,7 @@ def test_the_auditor_misses_what_is_lost(tmp_path: Path) -> None:
 def test_the_auditor_sees_what_acted_twice(tmp_path: Path) -> None:
     """A key that stands in the journal two times does not go unnoticed."""
     ordeal, _ = an_ordeal(tmp_path / "journal")
-    journal = Journal(tmp_path / "journal")
+    journal = SqliteJournal(tmp_path / "journal")
     for at in (1, 2):
         append(journal, at, [Entry("x", AddResource(at, f"a/g{at}"), "key")])
     journal.close()
@@ -131,8 +133,8 @@ def test_the_auditor_sees_what_acted_twice(tmp_path: Path) -> None:
 # The journal is damaged -----------------------------------------------------------------------
 
 
-def append(journal: Journal, at: int, entries: list[Entry]) -> None:
-    journal.append(journal.last.last + 1, len(entries), at, write_entries(entries))
+def append(journal: SqliteJournal, at: int, entries: list[Entry]) -> None:
+    journal.append(journal.head.sequence + 1, len(entries), at, RULES, write_entries(entries))
 
 
 def record(sequence: int, at: int) -> Record:
@@ -145,7 +147,7 @@ def record(sequence: int, at: int) -> Record:
 
 def write_journal(folder: Path, snapshots_at: tuple[int, ...] = (60,)) -> str:
     """A sound journal of 12 groups of 10 entries; the digest of its state."""
-    journal, venue = Journal(folder), Venue()
+    journal, venue = SqliteJournal(folder), Venue()
     for group in range(GROUPS):
         at = 1_000 * (group + 1)
         first = group * GROUP + 1
@@ -156,8 +158,8 @@ def write_journal(folder: Path, snapshots_at: tuple[int, ...] = (60,)) -> str:
         append(journal, at, entries)
         for entry in entries:
             venue.apply(entry.do)
-        if journal.last.last in snapshots_at:
-            journal.save_snapshot(take(venue, journal.last.last), apart=1)
+        if journal.head.sequence in snapshots_at:
+            journal.save_snapshot(take(venue, journal.head.sequence), apart=1)
     journal.close()
     return venue.digest()
 
@@ -171,7 +173,7 @@ def change(folder: Path, statement: str, *values: object) -> None:
 
 
 def verified(folder: Path) -> str:
-    journal = Journal(folder, read_only=True)
+    journal = SqliteJournal(folder, read_only=True)
     try:
         return verify(journal).digest
     finally:
@@ -179,7 +181,7 @@ def verified(folder: Path) -> str:
 
 
 def recovered(folder: Path) -> str:
-    journal = Journal(folder)
+    journal = SqliteJournal(folder)
     try:
         return recover(journal, KEYS_KEPT).venue.digest()
     finally:
@@ -268,7 +270,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, share: float) -> None:
 def test_a_torn_end_of_the_log_is_a_shorter_journal(tmp_path: Path) -> None:
     """What a crash left half written was acknowledged to nobody: all before it is there."""
     torn, digests = tmp_path / "torn", {0: Venue().digest()}
-    journal, venue = Journal(tmp_path / "whole"), Venue()
+    journal, venue = SqliteJournal(tmp_path / "whole"), Venue()
     for at in range(1, 21):
         entry = Entry("ada", record(at, at))
         append(journal, at, [entry])
@@ -282,13 +284,92 @@ def test_a_torn_end_of_the_log_is_a_shorter_journal(tmp_path: Path) -> None:
         end = draw.randrange(len(log))
         shutil.copy(tmp_path / "whole" / FILE_NAME, torn)
         (torn / f"{FILE_NAME}-wal").write_bytes(log[:end] + draw.randbytes(draw.randrange(500)))
-        found = Journal(torn)
+        found = SqliteJournal(torn)
         sound = verify(found)
         found.close()
         assert sound.digest == digests[sound.sequence]
         lengths.add(sound.sequence)
     journal.close()
     assert len(lengths) > 5
+
+
+# The write-ahead log is damaged ---------------------------------------------------------------
+
+
+def write_and_die(folder: Path, groups: int = 20) -> None:
+    """A journal whose last groups stand in the write-ahead log only, as after a SIGKILL."""
+    journal = SqliteJournal(folder / "alive")
+    for at in range(1, groups + 1):
+        append(journal, at, [Entry("ada", record(at, at))])
+    shutil.copytree(folder / "alive", folder / "dead", ignore=shutil.ignore_patterns("*-shm"))
+    journal.close()
+
+
+def flip_a_byte(log: Path) -> None:
+    data = bytearray(log.read_bytes())
+    data[len(data) * 3 // 4] ^= 1
+    log.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [Path.unlink, flip_a_byte, lambda log: os.truncate(log, log.stat().st_size // 2)],
+    ids=["gone", "one byte", "half of it"],
+)
+@pytest.mark.parametrize("read_only", [True, False])
+def test_an_acknowledged_end_that_is_missing_is_noticed(
+    tmp_path: Path, harm: Callable[[Path], None], read_only: bool
+) -> None:
+    """SQLite goes back without a word to where its log is whole; the journal says what is gone,
+    and opens when it is told that this is meant."""
+    write_and_die(tmp_path)
+    folder = tmp_path / "dead"
+    with contextlib.closing(SqliteJournal(folder, read_only=True)) as journal:
+        assert journal.head.sequence == 20
+    harm(folder / f"{FILE_NAME}-wal")
+    with pytest.raises(
+        JournalError, match=r"entries \d+ to 20 of .* are missing.*restore a backup"
+    ):
+        SqliteJournal(folder, read_only=read_only)
+    (folder / f"{FILE_NAME}-head").unlink()
+    with contextlib.closing(SqliteJournal(folder, read_only=read_only)) as journal:
+        assert verify(journal).sequence < 20
+
+
+def test_a_head_of_another_journal_is_noticed(tmp_path: Path) -> None:
+    """Files that were mixed up are not taken for one journal."""
+    for name, kept_key in (("one", "k"), ("two", "l")):
+        with contextlib.closing(SqliteJournal(tmp_path / name)) as journal:
+            append(journal, 1, [Entry("ada", record(1, 1), kept_key)])
+    shutil.copy(tmp_path / "one" / f"{FILE_NAME}-head", tmp_path / "two")
+    with pytest.raises(JournalError, match="entry 1 is another one"):
+        SqliteJournal(tmp_path / "two")
+
+
+def test_a_head_that_was_cut_short_says_nothing(tmp_path: Path) -> None:
+    """The write before it counts, and without any the journal is taken as it is."""
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        for at in (1, 2, 3):
+            append(journal, at, [Entry("ada", record(at, at))])
+    head = tmp_path / f"{FILE_NAME}-head"
+    whole = head.read_bytes()
+    for place in (0, 512):
+        torn = bytearray(whole)
+        torn[place + 8 : place + 16] = b"\xff" * 8
+        head.write_bytes(torn)
+        SqliteJournal(tmp_path, read_only=True).close()
+    for content in (b"", b"x" * 600, whole[:100]):
+        head.write_bytes(content)
+        SqliteJournal(tmp_path).close()
+
+
+def test_time_that_was_shown_is_not_shown_again(tmp_path: Path) -> None:
+    """After a restart with a clock that was set back, a question is answered with a later time."""
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        journal.note_shown(5_000)
+        journal.note_shown(4_000)
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        assert journal.shown_until_us == 5_000
 
 
 # What is no journal ---------------------------------------------------------------------------
@@ -299,8 +380,8 @@ def test_another_format_is_refused(tmp_path: Path, read_only: bool) -> None:
     """Who wrote it can read it: the sentence gives both numbers."""
     write_journal(tmp_path)
     change(tmp_path, "UPDATE meta SET value = '7'")
-    with pytest.raises(JournalError, match="is written in format 7, this laissez reads format 1"):
-        Journal(tmp_path, read_only=read_only)
+    with pytest.raises(JournalError, match="is written in format 7, this laissez reads format 2"):
+        SqliteJournal(tmp_path, read_only=read_only)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -310,7 +391,7 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes, read_only: bool
     (tmp_path / FILE_NAME).write_bytes(content)
     for _ in range(2):
         with pytest.raises(JournalError, match="move it away"):
-            Journal(tmp_path, read_only=read_only)
+            SqliteJournal(tmp_path, read_only=read_only)
     assert (tmp_path / FILE_NAME).read_bytes() == content
 
 
@@ -319,7 +400,7 @@ def test_another_database_is_refused(tmp_path: Path) -> None:
     change(tmp_path, "CREATE TABLE meta (name TEXT, value TEXT)")
     before = (tmp_path / FILE_NAME).read_bytes()
     with pytest.raises(JournalError, match="is not a journal of laissez; move it away"):
-        Journal(tmp_path)
+        SqliteJournal(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
 
 
@@ -343,7 +424,7 @@ def test_half_a_beginning_is_begun_again(tmp_path: Path, monkeypatch: pytest.Mon
     with monkeypatch.context() as context:
         context.setattr(os, "replace", crash)
         with pytest.raises(KeyboardInterrupt):
-            Journal(tmp_path)
+            SqliteJournal(tmp_path)
     assert not (tmp_path / FILE_NAME).exists()
     for leftover in tmp_path.glob("*.new"):
         leftover.write_bytes(leftover.read_bytes()[:20_000])
@@ -363,7 +444,7 @@ def test_recovery_begins_where_enough_is_left(
     """Not at the newest snapshot: what is answered to retries is found by executing again."""
     monkeypatch.setattr(recovery, "REPLAYED", 50)
     state = write_journal(tmp_path, snapshots_at=(30, 60, 110))
-    journal = Journal(tmp_path)
+    journal = SqliteJournal(tmp_path)
     execution = recover(journal, KEYS_KEPT)
     journal.close()
     assert execution.venue.digest() == state
@@ -383,8 +464,8 @@ def test_crashes_do_not_put_snapshots_off(tmp_path: Path) -> None:
         ask(service.url, service.secrets["operator"], OfferResource("b/g"))
 
         def snapshots() -> list[int]:
-            journal = Journal(tmp_path, read_only=True)
-            found = [sequence for sequence, _ in journal.snapshots()]
+            journal = SqliteJournal(tmp_path, read_only=True)
+            found = [label.sequence for label in journal.snapshots()]
             journal.close()
             return found
 
@@ -411,10 +492,10 @@ def test_a_retry_is_answered_whatever_has_changed_since(tmp_path: Path) -> None:
 
 def test_snapshots_close_together_do_not_lengthen_the_way_back(tmp_path: Path) -> None:
     """However often the service is restarted, an older snapshot is there to begin with."""
-    journal, venue = Journal(tmp_path), Venue()
+    journal, venue = SqliteJournal(tmp_path), Venue()
     for sequence in [*range(100, 5_000, 100), 5_001, 5_002, 5_003, 5_004]:
         journal.save_snapshot(take(venue, sequence), apart=1_000, keep=3)
-        kept = [each for each, _ in journal.snapshots()]
+        kept = [label.sequence for label in journal.snapshots()]
         assert len(kept) <= 3
         assert kept[-1] == sequence
         if sequence >= 3_000:

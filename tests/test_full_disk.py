@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
@@ -20,9 +21,10 @@ from picows import WSInvalidStatusError
 from faults.process import Service
 from faults.talk import Answered, ask
 from laissez.exchange.access import Limits
-from laissez.exchange.journal import FILE_NAME, Journal, JournalError, JournalFailed
+from laissez.exchange.journal import JournalError, JournalFailed
 from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.recovery import verify
+from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 from laissez.model import (
     Answer,
     AskBill,
@@ -88,7 +90,7 @@ class BoundedJournal:
 
     def fill(self, served: Served) -> None:
         def bound(exchange: Exchange) -> None:
-            connection = exchange.journal._connection
+            connection = connection_of(exchange)
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             connection.execute(f"PRAGMA max_page_count={pages + 5}")
 
@@ -96,8 +98,13 @@ class BoundedJournal:
 
     def make_room(self, served: Served) -> None:
         served.call(
-            lambda exchange: exchange.journal._connection.execute("PRAGMA max_page_count=1000000")
+            lambda exchange: connection_of(exchange).execute("PRAGMA max_page_count=1000000")
         )
+
+
+def connection_of(exchange: Exchange) -> sqlite3.Connection:
+    assert isinstance(exchange.journal, SqliteJournal)
+    return exchange.journal._connection
 
 
 @pytest.fixture
@@ -157,7 +164,7 @@ def digest(served: Served) -> str:
 
 
 def assert_sound(folder: Path, state: str) -> None:
-    journal = Journal(folder, read_only=True)
+    journal = SqliteJournal(folder, read_only=True)
     try:
         assert verify(journal).digest == state
     finally:
@@ -268,14 +275,14 @@ def test_a_service_stops_and_starts_without_room(disk: Disk) -> None:
 def test_a_journal_that_finds_no_room_at_all_says_so(small_file_system: SmallFileSystem) -> None:
     """Neither a new one nor one that was put away can be opened; later both can."""
     old, new = small_file_system.folder, small_file_system.folder.with_name("new")
-    Journal(old).close()
+    SqliteJournal(old).close()
     small_file_system.fill_up_to(0)
     for folder in (old, new):
         with pytest.raises(JournalError, match=r"can't be opened \(.*\); see that there is room"):
-            Journal(folder)
+            SqliteJournal(folder)
     small_file_system.empty()
     for folder in (old, new):
-        Journal(folder).close()
+        SqliteJournal(folder).close()
 
 
 def test_a_failing_journal_closes_the_exchange(
@@ -294,7 +301,7 @@ def test_a_failing_journal_closes_the_exchange(
         assert {answer.code for answer in refused if isinstance(answer, Refused)} == {"not_durable"}
         assert len(refused) == ORDERS_A_FRAME
         assert isinstance(refused[0], Refused) and "is not known" in refused[0].message
-        assert service.running.failure == "the journal failed: disk I/O error"
+        assert str(service.running.failure) == "the journal failed: disk I/O error"
         monkeypatch.undo()
         with pytest.raises(WSInvalidStatusError, match="503"):
             ask(service.url, service.secrets["ada"], *orders(1))
@@ -332,8 +339,8 @@ def test_a_service_whose_disk_fails_ends_and_loses_nothing(tmp_path: Path) -> No
         service.stop()
     finally:
         service.close()
-    journal = Journal(folder, read_only=True)
-    assert verify(journal).digest == journal.snapshots()[-1][1]
+    journal = SqliteJournal(folder, read_only=True)
+    assert verify(journal).digest == journal.snapshots()[-1].digest
     journal.close()
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import PathDistribution
 from pathlib import Path
+from typing import IO
 
 import pytest
 from packaging.requirements import Requirement
@@ -33,6 +34,7 @@ FIGURE = ("reproduce", "6", "--quick", "--regime", "1", "--seeds", "1", "--no-ca
 MAP = """\
 telemetry: {row: {json: "URL", path: load}}
 base: {h100: 2.00}
+every: 100ms
 maps: [{map: power, rows: {h100: row}, comfortable: 50%, full: 100%}]
 """
 
@@ -118,28 +120,31 @@ def test_bare_it_trades(installed_with: Installed, real: Served) -> None:
 
 
 @contextmanager
-def served_by(there: Installation, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """`laissez up`, ended by Ctrl-C, well."""
-    words = [str(there.root / "bin" / "laissez"), "up", "--port", "0", *options]
-    service = subprocess.Popen(
-        words, cwd=there.home, env=there.environment, stdout=subprocess.PIPE, text=True
+def running(there: Installation, *words: str, **environment: str) -> Iterator[IO[str]]:
+    """What a command says until Ctrl-C stops it; it must then end well."""
+    process = subprocess.Popen(
+        [str(there.root / "bin" / "laissez"), *words],
+        cwd=there.home,
+        env=there.environment | environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+    assert process.stdout is not None
     try:
-        yield service
-        service.send_signal(signal.SIGINT)
-        service.communicate(timeout=PATIENCE_S)
-        assert service.returncode == 0
+        yield process.stdout
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0
     finally:
-        service.kill()
-        service.communicate()
+        process.kill()
+        process.communicate()
 
 
 def test_with_service_it_serves(installed_with: Installed) -> None:
     """An exchange is started, and asked from the same installation, also over REST."""
     there = installed_with("service")
-    with served_by(there, "journal", "--json") as service:
-        assert service.stdout is not None
-        started = json.loads(service.stdout.readline())
+    with running(there, "up", "journal", "--port", "0", "--json") as lines:
+        started = json.loads(lines.readline())
         login = {"LAISSEZ_URL": started["url"], "LAISSEZ_TOKEN": started["operator_token"]}
         assert "operator" in said(there.laissez("status", **login))
         assert there.laissez("webhooks", "add", "http://127.0.0.1:9/", **login).returncode == 0
@@ -147,9 +152,8 @@ def test_with_service_it_serves(installed_with: Installed) -> None:
 
 def test_with_service_it_shows_the_sample(installed_with: Installed) -> None:
     """What `make up` runs."""
-    with served_by(installed_with("service"), "sample", "--sample") as service:
-        assert service.stdout is not None
-        assert any("takes h100/" in line for line in service.stdout)
+    with running(installed_with("service"), "up", "sample", "--sample", "--port", "0") as lines:
+        assert any("takes h100/" in line for line in lines)
 
 
 def test_with_service_it_is_measured(installed_with: Installed) -> None:
@@ -201,14 +205,13 @@ def load_at_an_address() -> Iterator[str]:
 
 
 def test_with_telemetry_it_reads_an_address(installed_with: Installed, real: Served) -> None:
-    """A map asks it, and would set a floor by what it answers."""
+    """A map asks it, and sets a floor by what it answers."""
     there = installed_with("telemetry")
     login = {"LAISSEZ_URL": real.url, "LAISSEZ_TOKEN": real.secrets["operator"]}
     with load_at_an_address() as url:
         (there.home / "map.yaml").write_text(MAP.replace("URL", url))
-        found = said(there.laissez("inframap", "run", "map.yaml", "--dry-run", **login))
-    assert "would set the floor of h100" in found
-    assert "power +" in found, "the answer was read"
+        with running(there, "inframap", "run", "map.yaml", **login) as lines:
+            assert any("base 2.00, power +" in line for line in lines)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/operator.md"])
@@ -272,6 +275,14 @@ def test_programs_are_told_by_a_code(installed_with: Installed, words: tuple[str
     assert json.loads(done.stderr)["code"] == "extra_missing"
 
 
+def test_a_program_that_starts_a_service_is_told_too(installed_with: Installed) -> None:
+    """It is one line of what the child says."""
+    bare = installed_with("")
+    done = bare.run(str(bare.root / "bin" / "python"), "-m", "laissez.service", "journal")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "needs uvloop, which is not installed: pip install 'laissez[service]'" in done.stderr
+
+
 def test_what_it_says_to_do_helps(wheel: Path, tmp_path: Path) -> None:
     """pip adds the extra to the installation that is there, and looks for no other laissez."""
     there = install(tmp_path, wheel, "")
@@ -280,9 +291,8 @@ def test_what_it_says_to_do_helps(wheel: Path, tmp_path: Path) -> None:
     assert hint
     there.link(asked_by(wheel, Requirement(hint[1]).extras.pop()))
     there.install(hint[1])
-    with served_by(there, "--json") as service:
-        assert service.stdout is not None
-        assert "operator_token" in json.loads(service.stdout.readline())
+    with running(there, "up", "--port", "0", "--json") as lines:
+        assert "operator_token" in json.loads(lines.readline())
 
 
 def test_an_extra_that_forgets_a_package_is_found(wheel: Path, tmp_path: Path) -> None:

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from laissez.exchange.access import new_token
 from laissez.exchange.journal import (
-    FILE_NAME,
     NO_LINK,
     Group,
-    Journal,
     JournalError,
     JournalFailed,
     NotDurable,
@@ -26,7 +23,9 @@ from laissez.exchange.journal import (
 from laissez.exchange.records import Cordon, Entry, Uncordon, read_entries, write_entries
 from laissez.exchange.recovery import recover, verify
 from laissez.exchange.snapshots import Child, take
+from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 from laissez.exchange.venue import Venue
+from laissez.market import RULES
 from laissez.model import AddResource, Advance, Amend, Place, SetFloor, Settle
 
 GROUPS = 4
@@ -42,22 +41,24 @@ def entries_at(number: int) -> list[Entry]:
     return made if number % 2 else [*made, Entry(":clock", Advance(at))]
 
 
-def write(journal: Journal, number: int) -> None:
+def write(journal: SqliteJournal, number: int) -> None:
     entries = entries_at(number)
-    journal.append(journal.last.last + 1, len(entries), 10 * number, write_entries(entries))
+    journal.append(
+        journal.head.sequence + 1, len(entries), 10 * number, RULES, write_entries(entries)
+    )
 
 
 def make(folder: Path, groups: int = GROUPS) -> list[Entry]:
     """A journal with some groups; what was written."""
-    with contextlib.closing(Journal(folder)) as journal:
+    with contextlib.closing(SqliteJournal(folder)) as journal:
         for number in range(1, groups + 1):
             write(journal, number)
     return [entry for number in range(1, groups + 1) for entry in entries_at(number)]
 
 
 @contextlib.contextmanager
-def reading(folder: Path) -> Iterator[Journal]:
-    with contextlib.closing(Journal(folder, read_only=True)) as journal:
+def reading(folder: Path) -> Iterator[SqliteJournal]:
+    with contextlib.closing(SqliteJournal(folder, read_only=True)) as journal:
         yield journal
 
 
@@ -68,7 +69,7 @@ def alter(folder: Path, statement: str, *values: object) -> None:
         connection.commit()
 
 
-def read_all(journal: Journal) -> list[Entry]:
+def read_all(journal: SqliteJournal) -> list[Entry]:
     return [entry for group in journal.groups() for entry in group.read()]
 
 
@@ -88,18 +89,18 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         assert [group.first for group in groups] == [1, 3, 6, 8]
         assert [group.last for group in groups] == [2, 5, 7, 10]
         assert [group.at_us for group in groups] == [10, 20, 30, 40]
-        assert (journal.last.first, journal.last.last, journal.last.at_us) == (8, 10, 40)
-        assert journal.last.link == groups[-1].link
-    with contextlib.closing(Journal(tmp_path)) as journal:
+        assert (journal.head.sequence, journal.head.at_us, journal.head.rules) == (10, 40, RULES)
+        assert journal.head.link == groups[-1].link
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
         write(journal, 5)
-        assert journal.last.last == 12
+        assert journal.head.sequence == 12
         verify(journal)
 
 
 def test_an_empty_journal(tmp_path: Path) -> None:
     """It begins at number 1, and is sound."""
-    with contextlib.closing(Journal(tmp_path / "new" / "folder")) as journal:
-        assert journal.last.last == 0
+    with contextlib.closing(SqliteJournal(tmp_path / "new" / "folder")) as journal:
+        assert journal.head.sequence == 0
         assert list(journal.groups()) == []
         assert (verify(journal).sequence, verify(journal).groups) == (0, 0)
         assert recover(journal, 10).sequence == 0
@@ -131,30 +132,29 @@ def test_every_record_survives_writing() -> None:
     assert list(read_entries(write_entries(entries))) == entries
 
 
-def test_tokens_and_webhooks_are_kept(tmp_path: Path) -> None:
-    """The newest version of each, and nothing of what was removed."""
-    _, token = new_token("tenant", "ada", at=5, note="one")
-    _, other = new_token("operator", None, at=6)
-    with contextlib.closing(Journal(tmp_path)) as journal:
-        for each in (token, other):
-            journal.save_token(each)
-        for name, delivered in (("w1", 3), ("w2", 4), ("w1", 9)):
-            journal.save_webhook(name, f'"{name}"', delivered)
-    with contextlib.closing(Journal(tmp_path)) as journal:
-        assert sorted(journal.tokens(), key=lambda t: t.created_us) == [token, other]
-        assert journal.webhooks() == [('"w1"', 9), ('"w2"', 4)]
-        journal.remove_webhook("w1")
-        assert journal.webhooks() == [('"w2"', 4)]
+def test_bookmarks_are_kept(tmp_path: Path) -> None:
+    """The newest of each name, and nothing of what was removed."""
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        for name, sequence in (("w1", 3), ("w2", 4), ("w1", 9)):
+            journal.save_bookmark(name, sequence)
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        assert journal.bookmarks() == {"w1": 9, "w2": 4}
+        journal.remove_bookmark("w1")
+        assert journal.bookmarks() == {"w2": 4}
+
+
+def a_snapshot(sequence: int) -> Snapshot:
+    return Snapshot(sequence, RULES, str(sequence), b"state")
 
 
 def test_few_snapshots_are_kept(tmp_path: Path) -> None:
     """The newest, and of the older ones some that are far enough apart to begin with."""
-    with contextlib.closing(Journal(tmp_path)) as journal:
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
         for sequence in (1, 5, 9, 11, 19, 25, 38, 39):
-            journal.save_snapshot(Snapshot(sequence, str(sequence), b"state"), apart=10, keep=3)
-        assert journal.snapshots() == [(19, "19"), (25, "25"), (39, "39")]
-        assert journal.snapshot(25) == Snapshot(25, "25", b"state")
-        assert journal.snapshot(5) is None
+            journal.save_snapshot(a_snapshot(sequence), apart=10, keep=3)
+        assert [label.sequence for label in journal.snapshots()] == [19, 25, 39]
+        assert journal.snapshot(25, RULES) == a_snapshot(25)
+        assert journal.snapshot(5, RULES) is None
 
 
 def test_a_child_writes_the_same_snapshot() -> None:
@@ -176,7 +176,7 @@ def test_a_child_writes_the_same_snapshot() -> None:
 def test_only_the_owner_may_read(tmp_path: Path) -> None:
     """The folder that is made, the file, its log, and a backup of it."""
     folder = tmp_path / "journal"
-    with contextlib.closing(Journal(folder)) as journal:
+    with contextlib.closing(SqliteJournal(folder)) as journal:
         write(journal, 1)
         assert mode(folder) == 0o700
         names = {path.name: mode(path) for path in folder.iterdir() if path.name != "lock"}
@@ -184,6 +184,7 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
             FILE_NAME: 0o600,
             f"{FILE_NAME}-wal": 0o600,
             f"{FILE_NAME}-shm": 0o600,
+            f"{FILE_NAME}-head": 0o600,
         }
         journal.backup(tmp_path / "backup")
     assert mode(tmp_path / "backup") == 0o600
@@ -191,7 +192,7 @@ def test_only_the_owner_may_read(tmp_path: Path) -> None:
 
 def open_it(folder: Path, outcome: "multiprocessing.Queue[str]") -> None:
     try:
-        Journal(folder).close()
+        SqliteJournal(folder).close()
     except JournalError as error:
         outcome.put(str(error))
     else:
@@ -212,12 +213,12 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         outcome.join_thread()
         return said
 
-    with contextlib.closing(Journal(tmp_path)) as journal:
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
         write(journal, 1)
         with pytest.raises(JournalError, match="another laissez is running"):
-            Journal(tmp_path)
+            SqliteJournal(tmp_path)
         with reading(tmp_path) as reader:
-            assert reader.last.last == 2
+            assert reader.head.sequence == 2
         assert "another laissez is running" in in_another_process()
     assert in_another_process() == "opened"
 
@@ -225,16 +226,16 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
 def test_reading_changes_nothing(tmp_path: Path) -> None:
     """A reader can't write, sees what a writer has written, and needs a journal to be there."""
     with pytest.raises(JournalError, match="no journal"):
-        Journal(tmp_path / "nowhere", read_only=True)
+        SqliteJournal(tmp_path / "nowhere", read_only=True)
     assert not (tmp_path / "nowhere").exists()
-    with contextlib.closing(Journal(tmp_path)) as journal:
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
         with reading(tmp_path) as reader:
             write(journal, 1)
             assert read_all(reader) == entries_at(1)
             with pytest.raises(JournalFailed, match="readonly"):
-                reader.append(1, 1, 1, b"[]")
+                reader.append(reader.head.sequence + 1, 1, 1, RULES, b"[]")
             with pytest.raises(JournalFailed, match="readonly"):
-                reader.save_snapshot(Snapshot(1, "x", b""))
+                reader.save_snapshot(Snapshot(1, RULES, "x", b""))
         write(journal, 2)
         assert verify(journal).sequence == 5
 
@@ -243,7 +244,7 @@ def test_a_backup_while_it_is_written(tmp_path: Path) -> None:
     """A whole journal as it was at one instant, openable by itself; never over another file."""
     target = tmp_path / "copy" / FILE_NAME
     target.parent.mkdir()
-    with contextlib.closing(Journal(tmp_path / "live")) as journal:
+    with contextlib.closing(SqliteJournal(tmp_path / "live")) as journal:
         write(journal, 1)
         write(journal, 2)
         with reading(tmp_path / "live") as reader:
@@ -255,7 +256,7 @@ def test_a_backup_while_it_is_written(tmp_path: Path) -> None:
                 reader.backup(target)
         digest = verify(journal).digest
     assert [path.name for path in target.parent.iterdir()] == [FILE_NAME]
-    with contextlib.closing(Journal(target.parent)) as copy:
+    with contextlib.closing(SqliteJournal(target.parent)) as copy:
         assert read_all(copy) == entries_at(1) + entries_at(2)
         write(copy, 3)
         assert verify(copy).digest == digest
@@ -289,7 +290,7 @@ def test_other_files_are_left_alone(tmp_path: Path, content: bytes, read_only: b
     (tmp_path / FILE_NAME).write_bytes(content)
     for _ in range(2):
         with pytest.raises(JournalError, match="journal"):
-            Journal(tmp_path, read_only=read_only)
+            SqliteJournal(tmp_path, read_only=read_only)
     assert (tmp_path / FILE_NAME).read_bytes() == content
 
 
@@ -297,15 +298,15 @@ def test_other_files_are_left_alone(tmp_path: Path, content: bytes, read_only: b
 def test_another_format_is_refused(tmp_path: Path, read_only: bool) -> None:
     """By name, and with what to do; the right version can open it afterwards."""
     make(tmp_path)
-    alter(tmp_path, "UPDATE meta SET value = '2'")
+    alter(tmp_path, "UPDATE meta SET value = '3'")
     for _ in range(2):
-        with pytest.raises(JournalError, match="written in format 2, this laissez reads format 1"):
-            Journal(tmp_path, read_only=read_only)
-    alter(tmp_path, "UPDATE meta SET value = '1'")
-    Journal(tmp_path).close()
+        with pytest.raises(JournalError, match="written in format 3, this laissez reads format 2"):
+            SqliteJournal(tmp_path, read_only=read_only)
+    alter(tmp_path, "UPDATE meta SET value = '2'")
+    SqliteJournal(tmp_path).close()
     alter(tmp_path, "DELETE FROM meta")
     with pytest.raises(JournalError, match="not a journal of laissez"):
-        Journal(tmp_path, read_only=read_only)
+        SqliteJournal(tmp_path, read_only=read_only)
 
 
 # --- a disk that is full or broken --------------------------------------------------------------
@@ -313,29 +314,29 @@ def test_another_format_is_refused(tmp_path: Path, read_only: bool) -> None:
 
 def test_a_full_disk_keeps_nothing_of_a_group(tmp_path: Path) -> None:
     """It says so, the same number is used next, and it goes on when there is room."""
-    with contextlib.closing(Journal(tmp_path)) as journal:
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
         write(journal, 1)
         (pages,) = journal._execute("PRAGMA page_count").fetchone()
         journal._execute(f"PRAGMA max_page_count={pages}")
-        last = journal.last
+        last = journal.head
         big = write_entries([Entry("ada", Advance(20), "k" * 200_000)])
         with pytest.raises(NotDurable, match="full"):
-            journal.append(3, 1, 20, big)
-        assert journal.last == last
+            journal.append(3, 1, 20, RULES, big)
+        assert journal.head == last
         assert read_all(journal) == entries_at(1)
         journal._execute(f"PRAGMA max_page_count={pages + 100}")
-        journal.append(3, 1, 20, big)
+        journal.append(3, 1, 20, RULES, big)
         assert verify(journal).sequence == 3
 
 
 def test_a_broken_file_is_another_failure(tmp_path: Path) -> None:
     """Anything else that goes wrong leaves open what was written."""
-    with contextlib.closing(Journal(tmp_path)) as journal:
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
         write(journal, 1)
         alter(tmp_path, "DROP TABLE groups")
         with pytest.raises(JournalFailed):
             write(journal, 2)
-        assert journal.last.last == 2
+        assert journal.head.sequence == 2
 
 
 # --- nothing changes unnoticed ------------------------------------------------------------------
@@ -359,7 +360,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The file of a sound journal, with a snapshot at its end."""
     folder = tmp_path_factory.mktemp("sound")
     make(folder)
-    with contextlib.closing(Journal(folder)) as journal:
+    with contextlib.closing(SqliteJournal(folder)) as journal:
         journal.save_snapshot(take(recover(journal, 10).venue, 10))
         assert verify(journal).snapshots_compared == 1
     return (folder / FILE_NAME).read_bytes()
@@ -422,7 +423,7 @@ def test_any_change_of_a_group_is_noticed(
         entries = write_entries([Entry("operator:1", SetFloor(last.at_us, "h", 1))])
         alter(
             tmp_path,
-            "INSERT INTO groups VALUES (?, 1, ?, ?, ?)",
+            "INSERT INTO groups VALUES (?, 1, ?, ?, ?, 1)",
             last.last + 1,
             last.at_us,
             entries,
@@ -432,10 +433,10 @@ def test_any_change_of_a_group_is_noticed(
         verify(journal)
 
 
-def row_at(connection: sqlite3.Connection, group: Group) -> tuple[int, int, int, bytes, bytes]:
+def row_at(connection: sqlite3.Connection, group: Group) -> tuple[int, int, int, bytes, bytes, int]:
     """The row in a group's place, or one like none that was written."""
     found = connection.execute("SELECT * FROM groups WHERE first = ?", (group.first,)).fetchone()
-    return found or (0, 0, 0, b"", b"")
+    return found or (0, 0, 0, b"", b"", 0)
 
 
 def exchange(folder: Path, one: Group, another: Group) -> None:

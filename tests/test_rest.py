@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from laissez.exchange.journal import Journal
+from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import Answer, AskStatus, Status, Subscribe
 from laissez.model.wire import decode_said
 from laissez.service.rest.caller import RestCaller
@@ -274,14 +274,14 @@ class SlowDisk:
 @contextmanager
 def slow_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
     disk = SlowDisk()
-    append = Journal.append
+    append = SqliteJournal.append
 
-    def wait(journal: Journal, *group: Any) -> None:
+    def wait(journal: SqliteJournal, *group: Any) -> None:
         disk.wait()
         append(journal, *group)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Journal, "append", wait)
+        patched.setattr(SqliteJournal, "append", wait)
         try:
             yield disk
         finally:

@@ -11,8 +11,9 @@ import pytest
 
 from laissez.exchange.access import Limits, Principal
 from laissez.exchange.clock import Clock
-from laissez.exchange.journal import Journal, NotDurable
+from laissez.exchange.journal import NotDurable
 from laissez.exchange.pipeline import Settings
+from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import Cancelled, Code, Rejected, ServiceCode
 from laissez.service.rest.caller import Answered
 from laissez.service.rest.problems import STATUS_BY_CODE
@@ -193,7 +194,7 @@ def test_a_full_disk_is_not_an_answer(tmp_path: Path, monkeypatch: pytest.Monkey
             raise NotDurable("no room")
 
         with monkeypatch.context() as patched:
-            patched.setattr(Journal, "append", no_room)
+            patched.setattr(SqliteJournal, "append", no_room)
             response = await house.send("a", "POST", "/v1/orders", ORDER, key="k")
             problem_of(response, 503, "not_durable")
             assert response.headers["retry-after"] == "1"

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.exchange.records import Cordon, Record, Uncordon
+from laissez.exchange.records import Cordon, Record, RightsRecord, Uncordon
 from laissez.exchange.venue import Attributes, Venue
 from laissez.market import Market
 from laissez.model import (
@@ -70,7 +70,7 @@ class NaiveVenue:
             self.uncordon(record)
         elif isinstance(record, Relinquish) and self.gives_back_under_a_cordon(record):
             self.put_aside(record.resource, record.at)
-        elif not self.is_refused(record):
+        elif not isinstance(record, RightsRecord) and not self.is_refused(record):
             self.market.apply(record)
         self.sweep(record.at)
 

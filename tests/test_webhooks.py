@@ -18,7 +18,8 @@ import pytest
 
 from laissez.exchange import execution
 from laissez.exchange.journal import NotDurable
-from laissez.exchange.office import Office, Webhook
+from laissez.exchange.office import Office
+from laissez.exchange.records import Webhook
 from laissez.model import (
     AddWebhook,
     Answer,

@@ -1,17 +1,18 @@
-"""The journal's writer: order is kept, whether it works in its thread or in place."""
+"""The journal's writer: order is kept, and nothing is done in the event loop."""
 
 import asyncio
 import threading
+import time
 
 import pytest
 
-from laissez.exchange import writer as writing
 from laissez.exchange.writer import Writer
 
+PATIENCE_S = 20
 
-def run_jobs(monkeypatch: pytest.MonkeyPatch, taught_by: int) -> tuple[list[str], set[str]]:
-    """Three jobs, of which the first leads to the second; what happened, and in which threads."""
-    monkeypatch.setattr(writing, "TAUGHT_BY", taught_by)
+
+def test_order_is_kept() -> None:
+    """Jobs are done one after the other in a thread, and told of in that order in the loop."""
     log: list[str] = []
     threads: set[str] = set()
 
@@ -19,59 +20,63 @@ def run_jobs(monkeypatch: pytest.MonkeyPatch, taught_by: int) -> tuple[list[str]
         writer = Writer(asyncio.get_running_loop())
         finished = asyncio.Event()
 
-        def job(name: str) -> None:
+        def write(name: str) -> None:
             threads.add(threading.current_thread().name)
             log.append(f"do {name}")
 
-        def done_first(error: BaseException | None) -> None:
-            writer.do(lambda: job("second"), done_second)
+        def told_first(error: BaseException | None) -> None:
+            assert threading.current_thread() is threading.main_thread()
+            writer.do(lambda: write("third"), told_third)
             log.append("first is told")
 
-        def done_second(error: BaseException | None) -> None:
-            log.append("second is told")
+        def told_third(error: BaseException | None) -> None:
+            log.append("third is told")
             finished.set()
 
-        await writer.wait_for(lambda: job("zeroth"))
-        writer.do(lambda: job("first"), done_first)
-        await asyncio.wait_for(finished.wait(), 10)
-        writer.close()
+        writer.do(lambda: write("first"), told_first)
+        writer.do(lambda: write("second"), lambda error: log.append("second is told"))
+        await asyncio.wait_for(finished.wait(), PATIENCE_S)
+        await writer.close()
 
     asyncio.run(main())
-    return log, threads
-
-
-def test_in_place_nothing_overtakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that another's outcome leads to waits until that outcome is complete."""
-    log, threads = run_jobs(monkeypatch, taught_by=0)
-    assert log == ["do zeroth", "do first", "first is told", "do second", "second is told"]
-    assert threads == {"MainThread"}
-
-
-def test_in_its_thread_order_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the thread jobs may overlap with telling, but they are done and told in order."""
-    log, threads = run_jobs(monkeypatch, taught_by=1_000)
-    assert [line for line in log if line.startswith("do")] == ["do zeroth", "do first", "do second"]
-    assert log.index("first is told") < log.index("second is told")
+    assert [line for line in log if line.startswith("do")] == ["do first", "do second", "do third"]
+    assert [line for line in log if line.endswith("told")] == [
+        "first is told",
+        "second is told",
+        "third is told",
+    ]
     assert threads == {"journal"}
 
 
-def test_from_the_thread_to_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The change-over comes when the writer has seen enough fast jobs, and overtakes nobody."""
-    log, threads = run_jobs(monkeypatch, taught_by=2)
-    assert log == ["do zeroth", "do first", "first is told", "do second", "second is told"]
-    assert threads == {"journal", "MainThread"}
+def test_a_disk_that_stalls_holds_up_nobody_else() -> None:
+    """However many jobs were fast before, one that takes long leaves the event loop to others."""
+
+    async def main() -> None:
+        writer = Writer(asyncio.get_running_loop())
+        for _ in range(200):
+            await writer.wait_for(lambda: None)
+        let_go = threading.Event()
+
+        def stall() -> None:
+            assert let_go.wait(PATIENCE_S)
+
+        stalled = asyncio.create_task(writer.wait_for(stall))
+        turns = 0
+        until = time.monotonic() + 0.2
+        while time.monotonic() < until:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 10
+        assert not stalled.done()
+        let_go.set()
+        await stalled
+        await writer.close()
+
+    asyncio.run(main())
 
 
-def test_a_slow_disk_gets_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where jobs take long, the event loop does not wait for them."""
-    monkeypatch.setattr(writing, "IN_PLACE_BELOW_S", 0.0)
-    _, threads = run_jobs(monkeypatch, taught_by=0)
-    assert threads == {"journal"}
-
-
-def test_an_error_is_raised_where_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_raised_where_it_is_waited_for() -> None:
     """What a job raises reaches whoever waits for it, and later jobs are done all the same."""
-    monkeypatch.setattr(writing, "TAUGHT_BY", 1)
 
     async def main() -> None:
         writer = Writer(asyncio.get_running_loop())
@@ -83,6 +88,6 @@ def test_an_error_is_raised_where_it_is_waited_for(monkeypatch: pytest.MonkeyPat
             with pytest.raises(OSError, match="no room"):
                 await writer.wait_for(fail)
             await writer.wait_for(lambda: None)
-        writer.close()
+        await writer.close()
 
     asyncio.run(main())

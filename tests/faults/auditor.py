@@ -21,19 +21,12 @@ from faults.ledger import Acknowledged, Billed, Heard, Ledger, Violation
 from faults.trader import Trader
 from laissez.exchange.execution import Execution
 from laissez.exchange.feeds import KEPT_FOR_OPERATOR, KEPT_PER_TENANT
-from laissez.exchange.journal import (
-    FILE_NAME,
-    NO_LINK,
-    REPLAYED,
-    Group,
-    Journal,
-    link_of,
-    unpack,
-)
+from laissez.exchange.journal import NO_LINK, REPLAYED, Group, link_of, unpack
 from laissez.exchange.keys import Keys
 from laissez.exchange.records import Entry
 from laissez.exchange.recovery import recover, verify
 from laissez.exchange.sequencing import record_of
+from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.model import Happened, Notice
 
@@ -107,8 +100,9 @@ class Auditor:
     def check_last_snapshot(self, folder: Path) -> None:
         """The state in which the service stopped is the one that its commands give."""
         with copied(folder) as journal:
-            sequence, digest = journal.snapshots()[-1]
-            snapshot = journal.snapshot(sequence)
+            label = journal.snapshots()[-1]
+            snapshot = journal.snapshot(label.sequence, label.rules)
+        sequence, digest = label.sequence, label.digest
         assert snapshot is not None
         restored = Venue.restore(unpack(snapshot.state)).digest()
         if sequence != self.sequence:
@@ -118,10 +112,10 @@ class Auditor:
 
     # The journal ------------------------------------------------------------------------------
 
-    def _catch_up(self, journal: Journal) -> None:
-        if journal.last.last < self.sequence:
-            raise Violation(f"entries {journal.last.last + 1} to {self.sequence} are gone")
-        digests = dict(journal.snapshots())
+    def _catch_up(self, journal: SqliteJournal) -> None:
+        if journal.head.sequence < self.sequence:
+            raise Violation(f"entries {journal.head.sequence + 1} to {self.sequence} are gone")
+        digests = {label.sequence: label.digest for label in journal.snapshots()}
         bills: dict[int, list[Billed]] = {}
         for billed in self._ledger.bills:
             bills.setdefault(billed.sequence, []).append(billed)
@@ -228,14 +222,14 @@ class Auditor:
 
 
 @contextmanager
-def copied(folder: Path) -> Iterator[Journal]:
+def copied(folder: Path) -> Iterator[SqliteJournal]:
     """A copy of a journal as it lies on the disk, opened as if after a crash."""
     with tempfile.TemporaryDirectory(prefix="laissez-audit-") as name:
         for suffix in ("", "-wal"):
             source = folder / (FILE_NAME + suffix)
             if source.exists():
                 shutil.copy(source, name)
-        journal = Journal(Path(name))
+        journal = SqliteJournal(Path(name))
         try:
             yield journal
         finally:

@@ -27,8 +27,9 @@ from faults.process import Service, is_running
 from faults.trader import Trader
 from faults.wishes import OperatorWishes, TenantWishes, Wishes
 from laissez.exchange.access import Limits, new_token
-from laissez.exchange.journal import Journal
+from laissez.exchange.offline import grant
 from laissez.exchange.pipeline import Settings
+from laissez.exchange.sqlite_journal import SqliteJournal
 
 Death = Literal["load", "snapshot", "start", "stop"]
 
@@ -88,13 +89,13 @@ class Ordeal:
         self.outcome = Outcome(seed, {"load": 0, "snapshot": 0, "start": 0, "stop": 0})
 
     def _make_traders(self, seed: int, large: int) -> list[Trader]:
-        journal = Journal(self._folder)
-        tokens = {}
+        tokens, made = {}, []
         for tenant in TENANTS:
             tokens[tenant], token = new_token("tenant", tenant, at=0)
-            journal.save_token(token)
+            made.append(token)
         secret, token = new_token("operator", None, at=0)
-        journal.save_token(token)
+        journal = SqliteJournal(self._folder)
+        grant(journal, *made, token)
         journal.close()
         operator = OperatorWishes("operator", seed, large)
         traders = [Trader(f"operator:{token.id}", None, secret, operator, self._ledger)]

@@ -2,10 +2,10 @@
 
 import sys
 
-from laissez.exchange import journal, pipeline
+from laissez.exchange import sqlite_journal
 from laissez.service.__main__ import main
 
 if __name__ == "__main__":
-    pipeline.CHECKPOINT_BYTES = 50_000
-    journal.CHECKPOINT_PAGES = 100
+    sqlite_journal.CHECKPOINT_BYTES = 50_000
+    sqlite_journal.CHECKPOINT_PAGES = 100
     sys.exit(main())

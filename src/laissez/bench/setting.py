@@ -13,7 +13,8 @@ from picows import WSFrame, WSListener, WSMsgType, ws_connect
 
 from laissez.bench.trader import FLOOR, HOLDER_LIMIT
 from laissez.exchange.access import new_token
-from laissez.exchange.journal import Journal
+from laissez.exchange.offline import grant
+from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import (
     ChangeFloor,
     Instruction,
@@ -36,14 +37,11 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 def make_tokens(folder: Path, tenants: int) -> Tokens:
-    journal = Journal(folder)
     operator, token = new_token("operator", None, at=0)
-    journal.save_token(token)
-    secrets = []
-    for number in range(tenants):
-        secret, token = new_token("tenant", f"t{number}", at=0)
-        journal.save_token(token)
-        secrets.append(secret)
+    made = [new_token("tenant", f"t{number}", at=0) for number in range(tenants)]
+    secrets = [secret for secret, _ in made]
+    journal = SqliteJournal(folder)
+    grant(journal, token, *(each for _, each in made))
     journal.close()
     return Tokens(operator, secrets)
 
@@ -115,7 +113,7 @@ async def _send(url: str, secret: str, instructions: list[Instruction]) -> None:
 
 def journaled_keys(folder: Path) -> tuple[dict[int, str | None], float]:
     """The key of every entry in a journal, and how many groups a second were written."""
-    journal = Journal(folder, read_only=True)
+    journal = SqliteJournal(folder, read_only=True)
     keys: dict[int, str | None] = {}
     instants = []
     for group in journal.groups():

@@ -100,12 +100,16 @@ class JournalInfo(Message, frozen=True):
     sequence: int
     at: int
     snapshots: tuple[int, ...]
-    tokens: int
-    webhooks: int
+    rules: int
+    written_by: str | None
 
 
 class JournalSound(Message, frozen=True):
+    """`executed_from` to `sequence` have the digest; the rest was followed by its links."""
+
+    executed_from: int
     sequence: int
+    last: int
     at: int
     groups: int
     snapshots_compared: int

@@ -10,7 +10,10 @@ import sqlite3
 
 from laissez.cli.exits import Exit, ExtraMissing, Failure, usage_failure
 from laissez.client import errors
-from laissez.exchange.journal import JournalError
+from laissez.exchange.journal import JournalError, JournalFailed, NotDurable
+from laissez.exchange.pipeline import Fault
+from laissez.exchange.recovery import NotExecuted
+from laissez.exchange.sqlite_journal import FolderInUse
 from laissez.model import ServiceCode
 from laissez.topology import TopologyError
 
@@ -47,7 +50,11 @@ def failure_of(error: Exception, command: str = "") -> Failure:
         is_nobody = error.code == ServiceCode.UNAUTHENTICATED
         exit_code = Exit.NOT_LOGGED_IN if is_nobody else Exit.REFUSED
         return Failure(exit_code, str(error.code), error.message)
-    if isinstance(error, JournalError):
+    if isinstance(error, Fault | NotExecuted):
+        return Failure(Exit.DEFECT, "stopped", str(error))
+    if isinstance(error, FolderInUse):
+        return Failure(Exit.REFUSED, "folder_in_use", str(error))
+    if isinstance(error, JournalError | JournalFailed | NotDurable):
         return Failure(Exit.UNSOUND, "journal_unsound", str(error))
     if isinstance(error, sqlite3.DatabaseError):
         message = f"the journal can't be read ({error}); restore a backup"

@@ -18,9 +18,9 @@ from laissez.cli import clock
 from laissez.cli.amounts import counted, show_time
 from laissez.cli.documents import JournalCopied, JournalExported, JournalInfo, JournalSound
 from laissez.cli.output import json_option, progress_bar, say, say_json, table
-from laissez.exchange.journal import FILE_NAME, Journal
-from laissez.exchange.records import Entry, Record
-from laissez.exchange.recovery import Progress, no_progress, read, verify
+from laissez.exchange.records import Entry, Record, StartWebhook
+from laissez.exchange.recovery import ReportProgress, no_progress, read, verify
+from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -34,11 +34,11 @@ def journal() -> None:
 
 
 @contextmanager
-def _opened(folder: Path) -> Iterator[Journal]:
+def _opened(folder: Path) -> Iterator[SqliteJournal]:
     if not (folder / FILE_NAME).exists():
         raise click.UsageError(f"there is no journal in {folder}; give the folder of one")
     (folder / FILE_NAME).open("rb").close()  # who may not read it should hear that, and no more
-    opened = Journal(folder, read_only=True)
+    opened = SqliteJournal(folder, read_only=True)
     try:
         yield opened
     finally:
@@ -54,11 +54,11 @@ def info(folder: Path, as_json: bool) -> None:
         told = JournalInfo(
             path=str(opened.path),
             size_bytes=opened.path.stat().st_size,
-            sequence=opened.last.last,
-            at=opened.last.at_us,
-            snapshots=tuple(sequence for sequence, _ in opened.snapshots()),
-            tokens=len(opened.tokens()),
-            webhooks=len(opened.webhooks()),
+            sequence=opened.head.sequence,
+            at=opened.head.at_us,
+            snapshots=tuple(label.sequence for label in opened.snapshots()),
+            rules=opened.head.rules,
+            written_by=opened.writer_of(opened.head.rules),
         )
     if as_json:
         say_json(told)
@@ -69,8 +69,8 @@ def info(folder: Path, as_json: bool) -> None:
         ("last entry", f"{told.sequence:,}" if told.sequence else "none yet"),
         ("written", show_time(told.at, clock.now_us()) if told.sequence else ""),
         ("snapshots at", ", ".join(f"{each:,}" for each in told.snapshots) or "none yet"),
-        ("tokens", f"{told.tokens:,}"),
-        ("webhooks", f"{told.webhooks:,}"),
+        ("rules", f"version {told.rules}" if told.sequence else ""),
+        ("written by", f"laissez {told.written_by}" if told.written_by else "not known"),
     ]
     made = table("", "", rows=rows)
     made.show_header = False
@@ -91,15 +91,27 @@ def verify_journal(folder: Path, as_json: bool) -> None:
     if as_json:
         say_json(
             JournalSound(
-                found.sequence, found.at_us, found.groups, found.snapshots_compared, found.digest
+                found.executed_from,
+                found.sequence,
+                found.last,
+                found.at_us,
+                found.groups,
+                found.snapshots_compared,
+                found.digest,
             )
         )
-    else:
-        say(
-            f"sound: {counted(found.sequence, 'command')} in "
-            f"{counted(found.groups, 'group')}, "
-            f"{counted(found.snapshots_compared, 'snapshot')} compared\ndigest {found.digest}"
-        )
+        return
+    say(
+        f"sound: {counted(found.last, 'command')} in {counted(found.groups, 'group')}, "
+        f"{counted(found.snapshots_compared, 'snapshot')} compared"
+    )
+    for first, last in ((1, found.executed_from - 1), (found.sequence + 1, found.last)):
+        if first <= last:
+            say(
+                f"{first} to {last} were written under other rules: every link of theirs is whole, "
+                "and only the laissez that wrote them can execute them"
+            )
+    say(f"digest {found.digest}")
 
 
 class _Line(msgspec.Struct):
@@ -131,19 +143,26 @@ def export(folder: Path, output: Path | None, as_json: bool) -> None:
         say(f"{count:,} entries are in {output}")
 
 
-def _export(opened: Journal, file: BinaryIO, progress: Progress) -> int:
+def _export(opened: SqliteJournal, file: BinaryIO, progress: ReportProgress) -> int:
     encoder, count = msgspec.json.Encoder(), 0
     for group in opened.groups():
         entries: tuple[Entry, ...] = read(group)
         lines = [
-            _Line(sequence, entry.do.at, entry.author, entry.key, entry.do)
+            _Line(sequence, entry.do.at, entry.author, entry.key, _without_secret(entry.do))
             for sequence, entry in enumerate(entries, group.first)
         ]
         file.write(encoder.encode_lines(lines))
         count += len(lines)
-        progress(group.last, opened.last.last)
+        progress(group.last, opened.head.sequence)
     file.flush()
     return count
+
+
+def _without_secret(do: Record) -> Record:
+    """An export is passed around; the secret that signs a webhook's posts is not to be."""
+    if not isinstance(do, StartWebhook):
+        return do
+    return StartWebhook(do.at, msgspec.structs.replace(do.webhook, secret=""))
 
 
 @journal.command("backup")

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
@@ -21,9 +21,12 @@ from rich.console import Console
 
 from laissez.cli.documents import Started
 from laissez.cli.output import json_option, progress_bar, say, say_json
+from laissez.exchange import offline
 from laissez.exchange.access import Limits, new_token
-from laissez.exchange.journal import Journal, JournalError
+from laissez.exchange.journal import Journal
 from laissez.exchange.pipeline import Exchange, Settings
+from laissez.exchange.sequencing import KeepToken
+from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import Role
 from laissez.sample.play import play
 from laissez.sample.tenants import GUEST, MINDS
@@ -106,7 +109,7 @@ def _of_a_sample(settings: ServerSettings) -> ServerSettings:
     return ServerSettings(settings.folder, port=settings.port, exchange=settings.exchange)
 
 
-def _first_token(exchange: Exchange, another: bool) -> str | None:
+async def _first_token(exchange: Exchange, another: bool) -> str | None:
     """A new operator's token, if there is none yet or another is wanted.
 
     It is made when the service listens: whatever stops it before must not swallow the one sight
@@ -116,20 +119,19 @@ def _first_token(exchange: Exchange, another: bool) -> str | None:
         return None
     note = "made at a start of the service"
     secret, token = new_token("operator", None, at=exchange.clock.now(), note=note)
-    exchange.journal.save_token(token)
-    exchange.access.add(token)
+    await exchange.carry_out(offline.AUTHOR, KeepToken(token))
     return secret
 
 
 def _make_token(journal: Journal, role: Role, tenant: str | None, note: str) -> str:
     secret, token = new_token(role, tenant, at=int(time.time() * US_PER_S), note=note)
-    journal.save_token(token)
+    offline.grant(journal, token)
     return secret
 
 
 def _run(settings: ServerSettings, another: bool, as_json: bool) -> None:
-    def ready(running: Running) -> None:
-        secret = _first_token(running.exchange, another)
+    async def ready(running: Running) -> None:
+        secret = await _first_token(running.exchange, another)
         if as_json:
             say_json(Started(running.url, str(settings.folder), secret))
             return
@@ -138,23 +140,21 @@ def _run(settings: ServerSettings, another: bool, as_json: bool) -> None:
             say(f"the operator's token, shown only now: {secret}")
             say(f"to use it: laissez login {running.url}")
 
-    failure = uvloop.run(_serve(settings, ready, as_json))
-    if failure is not None:
-        raise JournalError(failure)
+    uvloop.run(_serve(settings, ready, as_json))
 
 
 async def _serve(
-    settings: ServerSettings, ready: Callable[[Running], None], as_json: bool
-) -> str | None:
+    settings: ServerSettings, ready: Callable[[Running], Awaitable[None]], as_json: bool
+) -> None:
     stop = stop_on_signals()
     with contextlib.ExitStack() as until_ready:
         progress = until_ready.enter_context(progress_bar("reading the journal", as_json=as_json))
 
-        def ready_at_last(running: Running) -> None:
+        async def ready_at_last(running: Running) -> None:
             until_ready.close()
-            ready(running)
+            await ready(running)
 
-        return await serve_until_stopped(settings, ready_at_last, stop=stop, progress=progress)
+        await serve_until_stopped(settings, ready_at_last, stop=stop, progress=progress)
 
 
 # The sample ------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ async def _serve(
 
 def _run_sample(settings: ServerSettings, seed: int) -> None:
     """The service as a process of its own; tenants and screen in this one."""
-    journal = Journal(settings.folder)
+    journal = SqliteJournal(settings.folder)
     _revoke_sample_tokens(journal)
     operator = _make_token(journal, "operator", None, SAMPLE_NOTE)
     tenants = {name: _make_token(journal, "tenant", name, SAMPLE_NOTE) for name in MINDS}
@@ -192,10 +192,12 @@ def _run_sample(settings: ServerSettings, seed: int) -> None:
 
 def _revoke_sample_tokens(journal: Journal) -> None:
     """Those of the last time: nobody knows their secrets any more."""
-    for token in journal.tokens():
-        if token.note == SAMPLE_NOTE and token.revoked_us is None:
-            now_us = int(time.time() * US_PER_S)
-            journal.save_token(msgspec.structs.replace(token, revoked_us=now_us))
+    left = [
+        token.id
+        for token in offline.rights_of(journal).tokens.values()
+        if token.note == SAMPLE_NOTE and token.revoked_us is None
+    ]
+    offline.end(journal, left, at=int(time.time() * US_PER_S))
 
 
 def _url_of(server: subprocess.Popen[bytes]) -> str:

@@ -1,8 +1,8 @@
 """The operator's administration: tokens and webhooks.
 
-These are kept in the journal's file but are not commands of the market. A key makes them safe to
-retry, too: it is stored with what it made. A secret is shown once, so a retry can't show it again
-and is refused with the id of what there is.
+They are journaled and executed like commands of the market, so that whoever follows the journal
+knows who may do what. A key makes them safe to retry, too: it is kept with what it made. A secret
+is shown once, so a retry can't show it again and is refused with the id of what there is.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import secrets
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-import msgspec
-
 from laissez.exchange.access import BadToken, Principal, new_token
 from laissez.exchange.journal import JournalFailed, NotDurable
 from laissez.exchange.pipeline import Exchange
+from laissez.exchange.records import Webhook
+from laissez.exchange.rights import Rights
+from laissez.exchange.sequencing import DropToken, DropWebhook, KeepToken, KeepWebhook
 from laissez.model import (
     AddWebhook,
     Administered,
@@ -45,32 +46,23 @@ WEBHOOKS_MAX = 16
 TOKENS_MAX = 100_000
 
 
-class Webhook(msgspec.Struct, frozen=True):
-    """Where handovers are posted; the secret signs them."""
-
-    id: str
-    url: str
-    secret: str
-    made_by: str
-    key: str | None
-
-    def __repr__(self) -> str:
-        return f"Webhook(id={self.id!r}, url={self.url!r})"
-
-
 class Office:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._journal = exchange.journal
         # A retry finds what the first request made, even if that is still being written.
         self._one_at_a_time = asyncio.Lock()
-        self.webhooks: dict[str, Webhook] = {}
-        self.delivered: dict[str, int] = {}
+        bookmarks = self._journal.bookmarks()
+        self.delivered = {name: bookmarks.get(name, 0) for name in self.webhooks}
         self.on_webhooks_changed: Callable[[], None] = lambda: None
-        for encoded, delivered in self._journal.webhooks():
-            webhook = msgspec.json.decode(encoded, type=Webhook)
-            self.webhooks[webhook.id] = webhook
-            self.delivered[webhook.id] = delivered
+
+    @property
+    def _rights(self) -> Rights:
+        return self._exchange.execution.venue.rights
+
+    @property
+    def webhooks(self) -> dict[str, Webhook]:
+        return self._rights.webhooks
 
     async def handle(
         self, caller: Principal, request_id: int, do: Administration, key: str | None
@@ -96,10 +88,10 @@ class Office:
             if isinstance(do, CreateToken):
                 return await self._create_token(caller, request_id, do, key)
             if isinstance(do, RevokeToken):
-                return await self._revoke_token(request_id, do)
+                return await self._revoke_token(caller, request_id, do)
             if isinstance(do, AddWebhook):
                 return await self._add_webhook(caller, request_id, do, key)
-            return await self._remove_webhook(request_id, do)
+            return await self._remove_webhook(caller, request_id, do)
         except (NotDurable, JournalFailed) as error:
             message = f"it could not be written ({error}); make room on the disk and retry"
             return Refused(request_id, ServiceCode.NOT_DURABLE, message, 1_000)
@@ -107,13 +99,11 @@ class Office:
     async def _create_token(
         self, caller: Principal, request_id: int, do: CreateToken, key: str | None
     ) -> Administered | Refused:
-        tokens = self._exchange.access.tokens()
-        for known in tokens:
-            if key is not None and (known.made_by, known.key) == (caller.name, key):
-                return _made_before(request_id, f"token {known.id}")
+        if key is not None and (known := self._rights.token_made_with(caller.name, key)):
+            return _made_before(request_id, f"token {known.id}")
         if len(do.note) > NOTE_MAX:
             return _bad(request_id, f"a note has at most {NOTE_MAX} characters")
-        if len(tokens) >= TOKENS_MAX:
+        if len(self._rights.tokens) >= TOKENS_MAX:
             return _bad(request_id, f"there are {TOKENS_MAX} tokens already")
         if do.lifetime_s is not None and do.lifetime_s > LIFETIME_S_MAX:
             return _bad(request_id, "a token lives for at most 100 years; leave it out for ever")
@@ -130,51 +120,51 @@ class Office:
             )
         except BadToken as bad:
             return _bad(request_id, str(bad))
-        await self._exchange.write(lambda: self._journal.save_token(token))
-        self._exchange.access.add(token)
+        await self._exchange.carry_out(caller.name, KeepToken(token))
         return TokenCreated(token.info, secret)
 
-    async def _revoke_token(self, request_id: int, do: RevokeToken) -> Administered | Refused:
-        token = self._exchange.access.find(do.token)
-        if token is None:
+    async def _revoke_token(
+        self, caller: Principal, request_id: int, do: RevokeToken
+    ) -> Administered | Refused:
+        if do.token not in self._rights.tokens:
             return _not_found(request_id, f"there is no token {do.token[:80]!r}")
-        if token.revoked_us is None:
-            token = msgspec.structs.replace(token, revoked_us=self._exchange.clock.now())
-            await self._exchange.write(lambda: self._journal.save_token(token))
-            self._exchange.access.replace(token)
-        return TokenRevoked(token.info)
+        if self._rights.tokens[do.token].revoked_us is None:
+            await self._exchange.carry_out(caller.name, DropToken(do.token))
+        return TokenRevoked(self._rights.tokens[do.token].info)
 
     async def _add_webhook(
         self, caller: Principal, request_id: int, do: AddWebhook, key: str | None
     ) -> Administered | Refused:
-        for known in self.webhooks.values():
-            if key is not None and (known.made_by, known.key) == (caller.name, key):
-                return _made_before(request_id, f"webhook {known.id}")
+        if key is not None and (known := self._rights.webhook_made_with(caller.name, key)):
+            return _made_before(request_id, f"webhook {known.id}")
         if not _is_web_address(do.url):
             return _bad(request_id, "give an address that begins with https:// or http://")
         if len(self.webhooks) >= WEBHOOKS_MAX:
             return _bad(request_id, f"there are {WEBHOOKS_MAX} webhooks already; remove one")
         webhook = Webhook(secrets.token_hex(6), do.url, secrets.token_urlsafe(32), caller.name, key)
-        encoded = msgspec.json.encode(webhook).decode()
+        # It hears of what happens after this, also if the bookmark is all that gets written.
         begin = self._exchange.execution.sequence
-        await self._exchange.write(lambda: self._journal.save_webhook(webhook.id, encoded, begin))
-        self.webhooks[webhook.id] = webhook
+        await self._exchange.write(lambda: self._journal.save_bookmark(webhook.id, begin))
         self.delivered[webhook.id] = begin
+        await self._exchange.carry_out(caller.name, KeepWebhook(webhook))
         self.on_webhooks_changed()
         return WebhookAdded(self._info(webhook), webhook.secret)
 
     async def save_delivered(self, webhook: Webhook, sequence: int) -> None:
         """A webhook has got everything up to a sequence number."""
-        await self._exchange.write(lambda: self._journal.save_delivered(webhook.id, sequence))
+        if webhook.id in self.webhooks:
+            await self._exchange.write(lambda: self._journal.save_bookmark(webhook.id, sequence))
         self.delivered[webhook.id] = sequence
 
-    async def _remove_webhook(self, request_id: int, do: RemoveWebhook) -> Administered | Refused:
+    async def _remove_webhook(
+        self, caller: Principal, request_id: int, do: RemoveWebhook
+    ) -> Administered | Refused:
         if do.webhook not in self.webhooks:
             return _not_found(request_id, f"there is no webhook {do.webhook[:80]!r}")
-        await self._exchange.write(lambda: self._journal.remove_webhook(do.webhook))
-        del self.webhooks[do.webhook]
-        self.delivered.pop(do.webhook, None)
+        await self._exchange.carry_out(caller.name, DropWebhook(do.webhook))
         self.on_webhooks_changed()
+        await self._exchange.write(lambda: self._journal.remove_bookmark(do.webhook))
+        self.delivered.pop(do.webhook, None)
         return WebhookRemoved(do.webhook)
 
     def _info(self, webhook: Webhook) -> WebhookInfo:

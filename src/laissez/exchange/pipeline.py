@@ -5,23 +5,30 @@
       -> validate           `submit`: allowance, role, size, key; refused here, nothing happened
       -> sequence           `_sequence`: everything that waits becomes one group, in the order in
                             which it came, numbered on from the last, stamped with one instant
-      -> journal            `_sequence` hands the group to the writer: one row, one sync
+      -> journal            `_sequence` hands the group to the writer: one durable write
       -> apply              `_written`: the group is durable, each entry is executed
       -> answer, publish    `_written`: each ticket is answered, streams are fed by the execution
 
-Log first, then apply: the market never holds anything that is not on disk, so that whatever it
+Log first, then apply: the market never holds anything that is not durable, so that whatever it
 answers to anybody stays true. One group is being written at a time, and while the disk syncs,
 the next one gathers: the busier the exchange, the more commands share a sync. There is one
 writer and one thread that touches the market; neither needs a lock.
 
+It stops rather than lies. When a durable entry can't be executed, the market no longer is what the
+journal says: from that instant nobody is answered, no snapshot is taken, and the service ends
+(`Fault`). The journal is whole; once the fault is mended it is replayed. What goes wrong before an
+entry is durable is refused, and changes nothing; what goes wrong while one is answered costs that
+answer, which a retry with the same key finds again.
+
 When something falls due and nobody speaks, the exchange itself hands in a ticket that lets time
-pass; statements are closed the same way. Both are journaled like any other.
+pass; statements are closed the same way (`due`). Tokens and webhooks come by `carry_out`. All are
+journaled like any other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -30,30 +37,23 @@ import msgspec
 from laissez.exchange.access import Access, Limits, Principal
 from laissez.exchange.admission import check_allowance, check_instruction, check_price
 from laissez.exchange.clock import Clock
+from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
-from laissez.exchange.journal import Journal, JournalFailed, NotDurable
+from laissez.exchange.journal import Journal, NotDurable
 from laissez.exchange.keys import Kept, key_name
 from laissez.exchange.questions import Desk
-from laissez.exchange.records import Entry, write_entries
-from laissez.exchange.recovery import Progress, no_progress, recover
-from laissez.exchange.sequencing import LetTimePass, record_of
-from laissez.exchange.snapshots import Child, take
+from laissez.exchange.records import EndToken, Entry, GrantToken, join_entries, write_entry
+from laissez.exchange.recovery import ReportProgress, no_progress, recover, upgrade_rules
+from laissez.exchange.sequencing import OwnInstruction, record_of
+from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.writer import Writer
 from laissez.market import Market
-from laissez.model import (
-    CloseStatements,
-    Instruction,
-    Notice,
-    PlaceOrder,
-    Refused,
-    ServiceCode,
-)
+from laissez.model import Instruction, Notice, PlaceOrder, Refused, ServiceCode
 
-US_PER_S = 1_000_000
+_log = logging.getLogger("laissez.exchange")
+
 CLOCK = ":clock"  # no tenant can be called that
 GROUP_MAX = 2_000
-RETRY_S = 1
-CHECKPOINT_BYTES = 8 << 20
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -94,10 +94,16 @@ class Ticket(msgspec.Struct, gc=False):
     key_name: str | None = None
 
 
-class _OwnTicket(msgspec.Struct, frozen=True):
-    """The exchange's own; nobody waits for an answer."""
+class _OwnTicket(msgspec.Struct):
+    """The exchange's own; `done` is told when it has been executed, or why it was not."""
 
-    do: LetTimePass | CloseStatements
+    author: str
+    do: OwnInstruction
+    done: asyncio.Future[None] | None = None
+
+
+class Fault(Exception):
+    """The exchange stopped, because it could not go on without saying what is not so."""
 
 
 class Exchange:
@@ -109,33 +115,48 @@ class Exchange:
         settings: Settings | None = None,
         *,
         clock: Clock | None = None,
-        progress: Progress = no_progress,
+        progress: ReportProgress = no_progress,
     ) -> None:
         self.settings = settings or Settings()
+        upgrade_rules(journal)
         self.execution = recover(journal, self.settings.keys_kept, progress)
         self.market: Market = self.execution.venue.market
-        self.clock = clock or Clock(not_before=max(journal.last.at_us, self.market.now))
-        self.access = Access(journal.tokens(), self.settings.limits)
+        begin_us = max(journal.head.at_us, journal.shown_until_us, self.market.now)
+        self.clock = clock or Clock(not_before=begin_us)
+        rights = self.execution.venue.rights
+        self.access = Access(rights.tokens.values(), self.settings.limits)
         self.desk = Desk(self.execution.venue, self.clock.now, lambda: self.execution.sequence)
         self.journal = journal
-        self.on_failure: Callable[[str], None] = lambda message: None
+        self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_applied: list[Callable[[], None]] = []
+        self.closed: ServiceCode | None = None
+        self.fault: Fault | None = None
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop)
         self._waiting: list[Ticket | _OwnTicket] = []
         self._writing = 0
         self._in_flight: dict[str, Ticket] = {}
         self._repeated: dict[str, list[Ticket]] = {}
-        self.closed: ServiceCode | None = None
+        self._repeated_count = 0
         self._is_let_go = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._checkpointing = False
-        self._snapshot_at = max((sequence for sequence, _ in journal.snapshots()), default=0)
-        self._snapshot_task: asyncio.Task[None] | None = None
-        self._settle_timer = self._loop.call_later(self.settings.settle_every_s, self._settle)
-        self._set_timer()
+        self._upkeep = Upkeep(
+            journal,
+            self.execution,
+            self._writer,
+            snapshot_every=self.settings.snapshot_every,
+            shown_us=self.clock.now,
+        )
+        self._due = Due(
+            self.market,
+            self.clock,
+            self.settings.settle_every_s,
+            is_busy=lambda: self._writing > 0 or bool(self._waiting),
+            hand_in=lambda do: self._enqueue(_OwnTicket(CLOCK, do)),
+            on_error=self._stop,
+        )
+        self._due.set_timer()
 
     # Authenticate -----------------------------------------------------------------------------
 
@@ -146,26 +167,40 @@ class Exchange:
 
     def submit(self, ticket: Ticket) -> None:
         """Take a request for a change; it is answered now if refused, or when it is durable."""
+        if self.fault is not None:
+            return
+        if self._is_taken(ticket):
+            if ticket.key_name is not None:
+                self._in_flight[ticket.key_name] = ticket
+            self._enqueue(ticket)
+
+    def _is_taken(self, ticket: Ticket) -> bool:
+        """Does it go on to the sequencer? If not, it has been answered."""
         caller, request_id, do = ticket.caller, ticket.request_id, ticket.do
         refused = check_allowance(caller, request_id, self.clock.now()) or check_instruction(
             caller, request_id, do, ticket.key
         )
         # A retry is answered with what it did, whatever has changed since: so the key comes first.
         if not refused and ticket.key is not None and self._is_repeated(ticket, ticket.key):
-            return
+            return False
         if not refused and type(do) is PlaceOrder and do.price is None:
             refused = check_price(caller, self.market, request_id, do)
         if not refused and self._is_full():
             refused = self._no_room(request_id)
         if refused:
             ticket.target.refuse(refused)
-        else:
-            if ticket.key_name is not None:
-                self._in_flight[ticket.key_name] = ticket
-            self._enqueue(ticket)
+            return False
+        return True
+
+    async def carry_out(self, author: str, do: OwnInstruction) -> None:
+        """Have something of the exchange's own journaled and executed. Raises `NotDurable` or
+        `JournalFailed`."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._enqueue(_OwnTicket(author, do, done))
+        await done
 
     def _is_full(self) -> bool:
-        waiting = len(self._waiting) + self._writing
+        waiting = len(self._waiting) + self._writing + self._repeated_count
         return self.closed is not None or waiting >= self.settings.queue_max
 
     def _no_room(self, request_id: int) -> Refused:
@@ -180,10 +215,13 @@ class Exchange:
         name = key_name(ticket.caller.name, key)
         first = self._in_flight.get(name)
         if first is not None:
-            if first.do == ticket.do:
-                self._repeated.setdefault(name, []).append(ticket)
-            else:
+            if first.do != ticket.do:
                 ticket.target.refuse(_key_reused(ticket.request_id))
+            elif self._is_full():
+                ticket.target.refuse(self._no_room(ticket.request_id))
+            else:
+                self._repeated.setdefault(name, []).append(ticket)
+                self._repeated_count += 1
             return True
         sequence = self.execution.keys.sequence(name)
         if sequence is None:
@@ -207,24 +245,56 @@ class Exchange:
     # Sequence, journal ------------------------------------------------------------------------
 
     def _sequence(self) -> None:
-        """Everything that waits becomes one group, and goes to the disk."""
-        group, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
-        self._writing = len(group)
-        at = max(self.clock.now(), self.journal.last.at_us, self.market.now)
-        first = self.journal.last.last + 1
-        entries = []
-        for sequence, ticket in enumerate(group, first):
-            if type(ticket) is Ticket:
-                caller = ticket.caller
-                record = record_of(ticket.do, caller.tenant, at, sequence)
-                entries.append(Entry(caller.name, record, ticket.key))
+        """Everything that waits becomes one group, and goes to the journal."""
+        try:
+            self._hand_to_writer()
+        except Exception as error:
+            self._stop(f"a group of commands could not be handed to the journal ({_named(error)})")
+
+    def _hand_to_writer(self) -> None:
+        waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+        head = self.journal.head
+        at = max(self.clock.now(), head.at_us, self.market.now)
+        group: list[Ticket | _OwnTicket] = []
+        entries: list[Entry] = []
+        written: list[bytes] = []
+        for ticket in waiting:
+            try:
+                entry = _entry_of(ticket, at, head.sequence + 1 + len(entries))
+                written.append(write_entry(entry))
+            except Exception as error:
+                self._give_up(ticket, error)
             else:
-                entries.append(Entry(CLOCK, record_of(ticket.do, None, at, sequence)))
-        data = write_entries(entries)
+                group.append(ticket)
+                entries.append(entry)
+        if not entries:
+            self._after_nothing()
+            return
+        data = join_entries(written)
+        self._writing = len(group)
+        rules = self.execution.venue.rules
         self._writer.do(
-            lambda: self.journal.append(first, len(entries), at, data),
+            lambda: self.journal.append(head.sequence + 1, len(entries), at, rules, data),
             lambda error: self._written(error, group, entries),
         )
+
+    def _give_up(self, ticket: Ticket | _OwnTicket, error: Exception) -> None:
+        """What can't be written down is refused alone; nothing of it happened."""
+        _log.error("%s can't be sequenced: %s", type(ticket.do).__name__, _named(error))
+        message = "this is our fault and is in the log; nothing was changed"
+        if isinstance(ticket, Ticket):
+            for each in self._all_who_asked(ticket):
+                code = ServiceCode.INTERNAL_ERROR
+                each.target.refuse(Refused(each.request_id, code, message))
+                each.target.flush()
+        elif ticket.done is not None:
+            ticket.done.set_exception(error)
+
+    def _after_nothing(self) -> None:
+        if self._waiting:
+            self._loop.call_soon(self._sequence)
+        else:
+            self._idle.set()
 
     # Apply, answer, publish -------------------------------------------------------------------
 
@@ -233,117 +303,147 @@ class Exchange:
     ) -> None:
         """A group is durable, or it is not: execute and answer it, or refuse it whole."""
         self._writing = 0
-        if error is None and self._waiting:
-            self._sequence()
+        if self.fault is not None:
+            return
+        try:
+            if error is not None:
+                self._refuse_group(error, group)
+                self._after_error(error)
+                return
+            if self._waiting:
+                self._sequence()
+            told = self._execute(entries)
+            if told is not None:
+                self._answer(group, entries, told)
+                self._after_group()
+        except Exception as fault:
+            self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
+            _log.error("the fault", exc_info=fault)
+
+    def _execute(self, entries: list[Entry]) -> list[tuple[Notice, ...]] | None:
+        """What each author is told; None if the exchange had to stop."""
+        execution, told = self.execution, []
+        for entry in entries:
+            try:
+                told.append(execution.execute(entry))
+                if isinstance(entry.do, GrantToken | EndToken):
+                    self._renew_access(entry.do)
+            except Exception as error:
+                kind = type(entry.do).__name__
+                self._stop(
+                    f"entry {execution.sequence} ({kind} by {entry.author}) is in the journal, and "
+                    f"executing it failed ({_named(error)})"
+                )
+                _log.error("the fault", exc_info=error)
+                return None
+        return told
+
+    def _renew_access(self, do: GrantToken | EndToken) -> None:
+        if isinstance(do, GrantToken):
+            self.access.add(do.token)
+        elif (token := self.execution.venue.rights.tokens.get(do.token)) is not None:
+            self.access.replace(token)
+
+    def _answer(
+        self,
+        group: list[Ticket | _OwnTicket],
+        entries: list[Entry],
+        told: list[tuple[Notice, ...]],
+    ) -> None:
         targets: set[Target] = set()
-        execution = self.execution
-        for ticket, entry in zip(group, entries, strict=True):
-            if error is None:
-                events = execution.execute(entry)
+        first = self.execution.sequence - len(entries) + 1
+        for sequence, ticket in enumerate(group, first):
             if isinstance(ticket, _OwnTicket):
+                if ticket.done is not None and not ticket.done.done():
+                    ticket.done.set_result(None)
                 continue
-            sequence, at = execution.sequence, entry.do.at
+            place = sequence - first
             for each in self._all_who_asked(ticket):
-                target, request_id = each.target, each.request_id
-                if error is None:
-                    target.answer(request_id, sequence, at, events, each is not ticket)
-                else:
-                    target.refuse(_not_durable(request_id, error))
-                targets.add(target)
+                is_repeated = each is not ticket
+                try:
+                    each.target.answer(
+                        each.request_id, sequence, entries[place].do.at, told[place], is_repeated
+                    )
+                except Exception as error:
+                    _log.error("an answer could not be given: %s", _named(error))
+                targets.add(each.target)
+        self._flush(targets)
+
+    def _flush(self, targets: set[Target]) -> None:
         for target in targets:
-            target.flush()
-        if error is not None:
-            self._after_error(error)
-        else:
-            self._after_group()
+            try:
+                target.flush()
+            except Exception as error:
+                _log.error("answers could not be sent: %s", _named(error))
+
+    def _refuse_group(self, error: BaseException, group: list[Ticket | _OwnTicket]) -> None:
+        targets: set[Target] = set()
+        for ticket in group:
+            if isinstance(ticket, Ticket):
+                for each in self._all_who_asked(ticket):
+                    each.target.refuse(_not_durable(each.request_id, error))
+                    targets.add(each.target)
+            elif ticket.done is not None and not ticket.done.done():
+                ticket.done.set_exception(error)
+        self._flush(targets)
 
     def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
         """A ticket, and those that came with the same key while it was under way."""
         if ticket.key_name is None:
             return (ticket,)
         del self._in_flight[ticket.key_name]
-        return (ticket, *self._repeated.pop(ticket.key_name, ()))
+        repeated = self._repeated.pop(ticket.key_name, ())
+        self._repeated_count -= len(repeated)
+        return (ticket, *repeated)
 
     def _after_group(self) -> None:
         for tell in self.on_applied:
-            tell()
-        self._set_timer()
-        if self.execution.sequence - self._snapshot_at >= self.settings.snapshot_every:
-            self._begin_snapshot()
-        if self.journal.bytes_since_checkpoint >= CHECKPOINT_BYTES and not self._checkpointing:
-            self._checkpointing = True
-            checkpoint = self._loop.run_in_executor(None, self.journal.checkpoint)
-            checkpoint.add_done_callback(self._end_checkpoint)
+            try:
+                tell()
+            except Exception as error:
+                _log.error("a follower could not be told: %s", _named(error))
+        self._due.set_timer()
+        self._upkeep.after_group()
         if not self._writing and not self._waiting:
             self._idle.set()
 
     def _after_error(self, error: BaseException) -> None:
         if not isinstance(error, NotDurable):
             self.closed = ServiceCode.NOT_DURABLE
-            self._refuse_all_waiting(error)
-            self.on_failure(f"the journal failed: {error}")
-        elif self._timer is None:
-            self._timer = self._loop.call_later(RETRY_S, self._fall_due)
+            waiting, self._waiting = self._waiting, []
+            # Nothing more is written: whether the last group was, only a restart can tell.
+            self._refuse_group(error, waiting)
+            self.on_failure(Fault(f"the journal failed: {error}"))
+        else:
+            self._due.try_later()
         if self._waiting:
             self._sequence()
         else:
             self._idle.set()
 
-    def _end_checkpoint(self, checkpoint: asyncio.Future[None]) -> None:
-        self._checkpointing = False
-        checkpoint.exception()  # a later one may find room on the disk
+    # The end ----------------------------------------------------------------------------------
 
-    def _refuse_all_waiting(self, error: BaseException) -> None:
-        """Nothing more is written: whether the last group was, only a restart can tell."""
-        waiting, self._waiting = self._waiting, []
-        for ticket in waiting:
-            if isinstance(ticket, Ticket):
-                for each in self._all_who_asked(ticket):
-                    each.target.refuse(_not_durable(each.request_id, error))
-                    each.target.flush()
-
-    # What falls due ---------------------------------------------------------------------------
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due = self.market.next_timer()
-        if due is not None and self.closed is None:
-            wait_us = max(due - self.clock.now(), 0)
-            self._timer = self._loop.call_later(wait_us / US_PER_S, self._fall_due)
-
-    def _fall_due(self) -> None:
-        self._timer = None
-        due = self.market.next_timer()
-        if due is not None and due <= self.clock.now() and not self._writing:
-            self._enqueue(_OwnTicket(LetTimePass()))
-        elif not self._writing:
-            self._set_timer()
-
-    def _settle(self) -> None:
-        self._settle_timer = self._loop.call_later(self.settings.settle_every_s, self._settle)
-        if self.market.tenants():
-            self._enqueue(_OwnTicket(CloseStatements()))
-
-    # Snapshots, the end -----------------------------------------------------------------------
+    def _stop(self, why: str) -> None:
+        """Go no further: nobody is answered from here on, and nothing is written."""
+        if self.fault is not None:
+            return
+        self.fault = Fault(
+            f"{why}; it stopped without another answer, and took no snapshot. The journal in "
+            f"{self.journal.name} is whole: install a laissez without this fault and start it "
+            "there again"
+        )
+        self.closed = ServiceCode.INTERNAL_ERROR
+        for ticket in self._waiting:
+            if isinstance(ticket, _OwnTicket) and ticket.done is not None:
+                ticket.done.cancel()
+        self._waiting = []
+        self._due.cancel()
+        self._idle.set()
+        self.on_failure(self.fault)
 
     async def write(self, change: Callable[[], None]) -> None:
-        """Change something else in the journal's file, by its one writer."""
+        """Change something else that the journal keeps, by its one writer."""
         await self._writer.wait_for(change)
-
-    def _begin_snapshot(self) -> None:
-        if self._snapshot_task is None or self._snapshot_task.done():
-            self._snapshot_at = self.execution.sequence
-            child = Child(self.execution.venue, self._snapshot_at)
-            self._snapshot_task = self._loop.create_task(self._finish_snapshot(child))
-
-    async def _finish_snapshot(self, child: Child) -> None:
-        snapshot = await self._loop.run_in_executor(None, child.collect)
-        if snapshot is not None:
-            # The next one may find room on the disk: a snapshot is only a shorter way back.
-            with contextlib.suppress(NotDurable, JournalFailed):
-                await self.write(lambda: self.journal.save_snapshot(snapshot))
 
     async def close(self) -> None:
         """Answer what is under way, take a last snapshot, and let go of the journal."""
@@ -352,18 +452,24 @@ class Exchange:
         self._is_let_go = True
         if self.closed is None:
             self.closed = ServiceCode.STOPPING
-        self._settle_timer.cancel()
+        self._due.stop_settling()
         await self._idle.wait()
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._snapshot_task is not None:
-            await self._snapshot_task
-        if self.closed is ServiceCode.STOPPING and self.execution.sequence > self._snapshot_at:
-            snapshot = take(self.execution.venue, self.execution.sequence)
-            with contextlib.suppress(NotDurable, JournalFailed):
-                await self.write(lambda: self.journal.save_snapshot(snapshot))
-        self._writer.close()
+        self._due.cancel()
+        await self._upkeep.close(is_sound=self.closed is ServiceCode.STOPPING)
+        await self._writer.close()
         self.journal.close()
+
+
+def _entry_of(ticket: Ticket | _OwnTicket, at: int, sequence: int) -> Entry:
+    if isinstance(ticket, _OwnTicket):
+        return Entry(ticket.author, record_of(ticket.do, None, at, sequence))
+    caller = ticket.caller
+    return Entry(caller.name, record_of(ticket.do, caller.tenant, at, sequence), ticket.key)
+
+
+def _named(error: BaseException) -> str:
+    """An error in a line; what a tenant has sent may be in its text, so it is kept short."""
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _is_same(ticket: Ticket, kept: Kept) -> bool:

@@ -1,13 +1,30 @@
 """What is written down: every command, with its author and the key it came with.
 
-Beside the market's eleven commands there are two of the operator's that are about the topology
-as a whole: a cordon takes resources out as they fall idle, and lifting it brings them back.
+Beside the market's commands there are the exchange's own: cordons, which are about the topology as
+a whole, and everything that decides who may do what and who is told, so that whoever follows the
+journal knows that, too. Names and fields of a record never change: journals are kept for ever.
 """
+
+from __future__ import annotations
 
 import msgspec
 
+from laissez.exchange.access import Token
 from laissez.model.commands import Command
 from laissez.model.message import Message
+
+
+class Webhook(msgspec.Struct, frozen=True):
+    """Where handovers are posted; the secret signs them."""
+
+    id: str
+    url: str
+    secret: str
+    made_by: str
+    key: str | None
+
+    def __repr__(self) -> str:
+        return f"Webhook(id={self.id!r}, url={self.url!r})"
 
 
 class Cordon(Message, frozen=True):
@@ -24,7 +41,36 @@ class Uncordon(Message, frozen=True):
     scope: str
 
 
-Record = Command | Cordon | Uncordon
+class GrantToken(Message, frozen=True, gc=True):
+    """From now on this token is good."""
+
+    at: int
+    token: Token
+
+
+class EndToken(Message, frozen=True):
+    """From now on a token is no longer good."""
+
+    at: int
+    token: str
+
+
+class StartWebhook(Message, frozen=True, gc=True):
+    """From now on handovers are posted there."""
+
+    at: int
+    webhook: Webhook
+
+
+class StopWebhook(Message, frozen=True):
+    """From now on nothing more is posted there."""
+
+    at: int
+    webhook: str
+
+
+RightsRecord = GrantToken | EndToken | StartWebhook | StopWebhook
+Record = Command | Cordon | Uncordon | RightsRecord
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -39,8 +85,17 @@ _entries: msgspec.json.Decoder[tuple[Entry, ...]] = msgspec.json.Decoder(tuple[E
 _encoder = msgspec.json.Encoder()
 
 
+def write_entry(entry: Entry) -> bytes:
+    return _encoder.encode(entry)
+
+
+def join_entries(written: list[bytes]) -> bytes:
+    """A group's entries, each written already."""
+    return b"[" + b",".join(written) + b"]"
+
+
 def write_entries(entries: list[Entry]) -> bytes:
-    return _encoder.encode(entries)
+    return join_entries([write_entry(entry) for entry in entries])
 
 
 def read_entries(data: bytes) -> tuple[Entry, ...]:

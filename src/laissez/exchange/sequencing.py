@@ -11,7 +11,17 @@ from typing import Any
 
 import msgspec
 
-from laissez.exchange.records import Cordon, Record, Uncordon
+from laissez.exchange.access import Token
+from laissez.exchange.records import (
+    Cordon,
+    EndToken,
+    GrantToken,
+    Record,
+    StartWebhook,
+    StopWebhook,
+    Uncordon,
+    Webhook,
+)
 from laissez.exchange.views import market_order_id
 from laissez.model import (
     AddResource,
@@ -45,7 +55,30 @@ class LetTimePass(msgspec.Struct, frozen=True):
     """The exchange's own instruction, when something falls due and nobody speaks."""
 
 
-def record_of(do: Instruction | LetTimePass, tenant: str | None, at: int, sequence: int) -> Record:
+class KeepToken(msgspec.Struct, frozen=True):
+    """The exchange's own, for an operator who has a token made."""
+
+    token: Token
+
+
+class DropToken(msgspec.Struct, frozen=True):
+    token: str
+
+
+class KeepWebhook(msgspec.Struct, frozen=True):
+    webhook: Webhook
+
+
+class DropWebhook(msgspec.Struct, frozen=True):
+    webhook: str
+
+
+OwnInstruction = LetTimePass | CloseStatements | KeepToken | DropToken | KeepWebhook | DropWebhook
+
+
+def record_of(
+    do: Instruction | OwnInstruction, tenant: str | None, at: int, sequence: int
+) -> Record:
     return _MAKERS[type(do)](do, tenant or "", at, sequence)
 
 
@@ -102,6 +135,22 @@ def _advance(do: LetTimePass, tenant: str, at: int, sequence: int) -> Record:
     return Advance(at)
 
 
+def _keep_token(do: KeepToken, tenant: str, at: int, sequence: int) -> Record:
+    return GrantToken(at, do.token)
+
+
+def _drop_token(do: DropToken, tenant: str, at: int, sequence: int) -> Record:
+    return EndToken(at, do.token)
+
+
+def _keep_webhook(do: KeepWebhook, tenant: str, at: int, sequence: int) -> Record:
+    return StartWebhook(at, do.webhook)
+
+
+def _drop_webhook(do: DropWebhook, tenant: str, at: int, sequence: int) -> Record:
+    return StopWebhook(at, do.webhook)
+
+
 _MAKERS: dict[type, Callable[[Any, str, int, int], Record]] = {
     PlaceOrder: _place,
     AmendOrder: _amend,
@@ -116,4 +165,8 @@ _MAKERS: dict[type, Callable[[Any, str, int, int], Record]] = {
     UncordonScope: _uncordon,
     CloseStatements: _settle,
     LetTimePass: _advance,
+    KeepToken: _keep_token,
+    DropToken: _drop_token,
+    KeepWebhook: _keep_webhook,
+    DropWebhook: _drop_webhook,
 }

@@ -20,16 +20,23 @@ CHUNK_BYTES = 1 << 20
 
 def take(venue: Venue, sequence: int) -> Snapshot:
     """A snapshot here and now."""
-    return Snapshot(sequence, venue.digest(), pack(venue.snapshot()))
+    return Snapshot(sequence, venue.rules, venue.digest(), pack(venue.snapshot()))
 
 
 class Child:
     """A child at work on a snapshot; `collect` blocks until it is done, so call it in a thread."""
 
     def __init__(self, venue: Venue, sequence: int) -> None:
+        """Raises `OSError` where there is no room for a pipe or a process."""
         self._sequence = sequence
+        self._rules = venue.rules
         self._read, write = os.pipe()
-        self._pid = os.fork()
+        try:
+            self._pid = os.fork()
+        except OSError:
+            os.close(self._read)
+            os.close(write)
+            raise
         if self._pid == 0:
             _work(venue, sequence, write)
         os.close(write)
@@ -45,7 +52,7 @@ class Child:
         if status != 0 or b"\n" not in data:
             return None
         digest, _, state = data.partition(b"\n")
-        return Snapshot(self._sequence, digest.decode(), state)
+        return Snapshot(self._sequence, self._rules, digest.decode(), state)
 
 
 def _work(venue: Venue, sequence: int, write: int) -> None:

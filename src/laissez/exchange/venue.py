@@ -1,4 +1,4 @@
-"""The state that the journal adds up to: a market, and the cordons over its topology.
+"""The state that the journal adds up to: a market, the cordons over its topology, and the rights.
 
 `apply` is deterministic: two venues fed the same records are the same venue, and have the same
 digest. A cordon is made of market commands, derived here and never journaled themselves: what is
@@ -6,17 +6,31 @@ idle under a cordoned scope is withdrawn and kept aside, what falls idle later f
 that gives its resource back gives it to the operator, not to the next order. While a resource under
 a cordon is held it is traded as ever: price alone never takes it out. What the operator withdraws
 by name is gone, cordon or not.
+
+What an entry does is fixed by the version of the rules that were in force when it was written:
+`rules`. Entries are executed, and digests compared, under their own version only; a snapshot of an
+older one can be restored, and is then a state of this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from typing import ClassVar
 
 import msgspec
 
-from laissez.exchange.records import Cordon, Record, Uncordon
-from laissez.market import Market
+from laissez.exchange.records import (
+    Cordon,
+    EndToken,
+    GrantToken,
+    Record,
+    StartWebhook,
+    StopWebhook,
+    Uncordon,
+)
+from laissez.exchange.rights import Rights
+from laissez.market import RULES, Market
 from laissez.model import (
     AddResource,
     Advance,
@@ -37,17 +51,27 @@ Attributes = tuple[tuple[str, str], ...]
 class _Snapshot(msgspec.Struct):
     market: msgspec.Raw
     cordons: dict[str, dict[str, Attributes]]
+    rights: Rights = msgspec.field(default_factory=Rights)
+
+
+_RIGHTS_RECORDS = (GrantToken, EndToken, StartWebhook, StopWebhook)
 
 
 class Venue:
-    __slots__ = ("cordons", "market")
+    __slots__ = ("cordons", "market", "rights")
+
+    rules: ClassVar[int] = RULES
 
     def __init__(self) -> None:
         self.market = Market()
         self.cordons: dict[str, dict[str, Attributes]] = {}
+        self.rights = Rights()
 
     def apply(self, record: Record) -> tuple[Event, ...]:
         """Execute one record; everything that happened, in order."""
+        if isinstance(record, _RIGHTS_RECORDS):
+            self.rights.apply(record)
+            return ()
         if not self.cordons and not isinstance(record, Cordon | Uncordon):
             return self.market.apply(record)
         events = self._pass_time(record.at)
@@ -157,11 +181,14 @@ class Venue:
 
     def digest(self) -> str:
         """One hash of the whole state."""
-        cordons = msgspec.json.encode(self.cordons)
-        return blake2b(self.market.digest().encode() + cordons, digest_size=32).hexdigest()
+        state = self.market.digest().encode() + msgspec.json.encode(self.cordons)
+        if not self.rights.is_empty:
+            state += msgspec.json.encode(self.rights)
+        return blake2b(state, digest_size=32).hexdigest()
 
     def snapshot(self) -> bytes:
-        return msgspec.json.encode(_Snapshot(msgspec.Raw(self.market.snapshot()), self.cordons))
+        market = msgspec.Raw(self.market.snapshot())
+        return msgspec.json.encode(_Snapshot(market, self.cordons, self.rights))
 
     @classmethod
     def restore(cls, data: bytes) -> Venue:
@@ -169,6 +196,7 @@ class Venue:
         venue = cls()
         venue.market = Market.restore(bytes(snapshot.market))
         venue.cordons = snapshot.cordons
+        venue.rights = snapshot.rights
         return venue
 
 

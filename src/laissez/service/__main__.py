@@ -11,19 +11,33 @@ import sys
 from pathlib import Path
 
 import msgspec
-import uvloop
 
 from laissez.exchange.journal import JournalError
-from laissez.exchange.pipeline import Settings
-from laissez.service.server import BadSettings, Running, ServerSettings, serve_until_stopped
+from laissez.exchange.pipeline import Fault, Settings
+from laissez.exchange.recovery import NotExecuted
 from laissez.service.stopping import stop_on_signals
 
+try:
+    import uvloop
 
-async def _serve(settings: ServerSettings) -> str | None:
-    def ready(running: Running) -> None:
+    from laissez.service.server import BadSettings, Running, ServerSettings, serve_until_stopped
+except ModuleNotFoundError as missing:
+    if (missing.name or "").startswith("laissez"):
+        raise
+    sys.exit(
+        f"laissez: the service needs {missing.name}, which is not installed: "
+        "pip install 'laissez[service]'"
+    )
+
+EXIT_FAILURE = 1
+EXIT_FAULT = 70  # as `laissez up` ends when it is laissez that is at fault
+
+
+async def _serve(settings: ServerSettings) -> None:
+    async def ready(running: Running) -> None:
         print(msgspec.json.encode({"url": running.url}).decode(), flush=True)
 
-    return await serve_until_stopped(settings, ready, stop=stop_on_signals())
+    await serve_until_stopped(settings, ready, stop=stop_on_signals())
 
 
 def main() -> int:
@@ -35,12 +49,17 @@ def main() -> int:
     exchange = msgspec.json.decode(arguments.settings, type=Settings)
     settings = ServerSettings(arguments.folder, port=arguments.port, exchange=exchange)
     try:
-        failure = uvloop.run(_serve(settings))
+        uvloop.run(_serve(settings))
+    except (Fault, NotExecuted) as fault:
+        return _say(fault, EXIT_FAULT)
     except (BadSettings, JournalError) as error:
-        failure = str(error)
-    if failure is not None:
-        print(f"laissez: {failure}", file=sys.stderr)
-    return 0 if failure is None else 1
+        return _say(error, EXIT_FAILURE)
+    return 0
+
+
+def _say(error: Exception, exit_code: int) -> int:
+    print(f"laissez: {error}", file=sys.stderr)
+    return exit_code
 
 
 if __name__ == "__main__":

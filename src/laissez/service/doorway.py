@@ -80,6 +80,11 @@ class Doorman:
         for trader in tuple(self.traders):
             trader.close(WSCloseCode.GOING_AWAY, ServiceCode.STOPPING)
 
+    def drop_all(self) -> None:
+        """Not another word to anybody."""
+        for trader in tuple(self.traders):
+            trader.drop()
+
     def turn_out(self, principal: Principal) -> None:
         """A token is dead: so are its connections."""
         for trader in [each for each in self.traders if each.principal is principal]:

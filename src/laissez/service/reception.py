@@ -53,6 +53,8 @@ class Reception:
 
     def receive(self, caller: Caller, request: Request) -> None:
         """Send one request on its way."""
+        if self.exchange.fault is not None:
+            return
         do = request.do
         kind = type(do)
         if kind in _INSTRUCTIONS:

@@ -15,17 +15,19 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 import uvicorn
 
-from laissez.exchange.journal import Journal
+from laissez import __version__
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange, Settings
-from laissez.exchange.recovery import Progress, no_progress
+from laissez.exchange.recovery import ReportProgress, no_progress
+from laissez.exchange.sqlite_journal import SqliteJournal
+from laissez.exchange.venue import Venue
 from laissez.service.doorway import Doorman, ImpatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
@@ -63,7 +65,7 @@ class Running(msgspec.Struct):
     url: str
     exchange: Exchange
     office: Office
-    failure: str | None = None
+    failure: Exception | None = None
 
 
 def check_settings(settings: ServerSettings) -> None:
@@ -105,7 +107,7 @@ def _is_loopback(host: str) -> bool:
 async def serving(
     settings: ServerSettings,
     *,
-    progress: Progress = no_progress,
+    progress: ReportProgress = no_progress,
     stop: asyncio.Event | None = None,
 ) -> AsyncIterator[Running]:
     """Run the service inside this event loop, for as long as the block lasts."""
@@ -113,8 +115,9 @@ async def serving(
     listener = _listen(settings)
     with contextlib.ExitStack() as if_it_fails:
         if_it_fails.callback(listener.close)
-        journal = Journal(settings.folder)
+        journal = SqliteJournal(settings.folder)
         if_it_fails.callback(journal.close)
+        journal.note_writer(Venue.rules, __version__)
         exchange = Exchange(journal, settings.exchange, progress=progress)
         if_it_fails.pop_all()
     office = Office(exchange)
@@ -125,8 +128,11 @@ async def serving(
     sampling = asyncio.create_task(_sample(doorman))
     running = Running(_url(settings, listener), exchange, office)
 
-    def fail(message: str) -> None:
-        running.failure = message
+    def fail(error: Exception) -> None:
+        running.failure = error
+        if exchange.fault is not None:
+            doorman.drop_all()
+            server.drop_all()
         if stop is not None:
             stop.set()
 
@@ -148,19 +154,20 @@ async def serving(
 
 async def serve_until_stopped(
     settings: ServerSettings,
-    ready: Callable[[Running], None],
+    ready: Callable[[Running], Awaitable[None]],
     *,
     stop: asyncio.Event,
-    progress: Progress = no_progress,
-) -> str | None:
-    """Serve until `stop` is set; the reason if it was the journal that failed."""
+    progress: ReportProgress = no_progress,
+) -> None:
+    """Serve until `stop` is set; raises what ended it, if it was something else."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     async with serving(settings, progress=progress, stop=stop) as running:
         collecting = asyncio.create_task(_collect_seldom(settings.exchange.settle_every_s))
-        ready(running)
+        await ready(running)
         await stop.wait()
         collecting.cancel()
-        return running.failure
+        if running.failure is not None:
+            raise running.failure
 
 
 async def _collect_seldom(every_s: int) -> None:
@@ -203,6 +210,12 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    def drop_all(self) -> None:
+        """Hang up on everybody, and wait for nobody."""
+        self.force_exit = True
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
 
 
 def _server(settings: ServerSettings, doorman: Doorman) -> _Server:

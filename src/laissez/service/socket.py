@@ -122,6 +122,14 @@ class Trader(WSListener):
             transport.disconnect()
             self._loop.call_later(FAREWELL_S, underlying.abort)
 
+    def drop(self) -> None:
+        """Hang up without a word."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            self._leave()
+            self._out.clear()
+            transport.underlying_transport.abort()
+
     # What comes in ----------------------------------------------------------------------------
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:

@@ -23,8 +23,9 @@ from itertools import takewhile
 import httpx
 
 from laissez.exchange.journal import JournalFailed, NotDurable
-from laissez.exchange.office import Office, Webhook
+from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange
+from laissez.exchange.records import Webhook
 from laissez.model import Handover, HandoversMissed, encode_all
 
 BATCH_MAX = 100
