@@ -39,7 +39,7 @@ from laissez.exchange.admission import check_allowance, check_instruction, check
 from laissez.exchange.clock import Clock
 from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
-from laissez.exchange.journal import Journal, NotDurable
+from laissez.exchange.journal import Journal, JournalFailed, NotDurable
 from laissez.exchange.keys import Kept, key_name
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, join_entries, write_entry
@@ -413,7 +413,7 @@ class Exchange:
             waiting, self._waiting = self._waiting, []
             # Nothing more is written: whether the last group was, only a restart can tell.
             self._refuse_group(error, waiting)
-            self.on_failure(Fault(f"the journal failed: {error}"))
+            self.on_failure(JournalFailed(f"the journal failed: {error}"))
         else:
             self._due.try_later()
         if self._waiting:

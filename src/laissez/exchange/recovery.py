@@ -291,7 +291,7 @@ def verify(journal: Journal, progress: ReportProgress = no_progress) -> Verified
         if group.rules == Venue.rules:
             if venue is None:
                 executed_from, reached = group.first, group.first - 1
-                venue = _where_rules_begin(journal, labels, reached)
+                venue = _where_rules_begin(journal, labels, reached if groups else 0)
             reached = _verify_group(venue, chain.follow(group), group.first, digests)
         else:
             chain.follow_link(group)
