@@ -1,11 +1,19 @@
 """What a tenant can learn by asking: its own, quotes in its visible domain, and nothing else."""
 
+from typing import Any
+
 import pytest
 
 from laissez.exchange.access import Limits, Principal, new_token
-from laissez.exchange.questions import SEGMENTS_SHOWN, Desk, Forbidden
+from laissez.exchange.questions import (
+    SEGMENTS_SHOWN,
+    SEGMENTS_SHOWN_TOGETHER,
+    Desk,
+    Forbidden,
+)
 from laissez.exchange.records import Cordon
 from laissez.exchange.venue import Venue
+from laissez.market.steps import Step
 from laissez.model import (
     AddResource,
     AskBill,
@@ -220,8 +228,38 @@ def test_asking_changes_nothing() -> None:
     assert venue.digest() == before
 
 
+def test_an_explanation_costs_what_is_shown_and_not_what_happened() -> None:
+    """Of many holdings few segments each; however long the past, few of its changes are read."""
+    venue = Venue()
+    for number in range(300):
+        venue.apply(AddResource(2, f"h/a/{number}"))
+        venue.apply(Place(2, "ada", f"ada/{number}", f"h/a/{number}", 1, 10**6))
+    for step in range(5_000):
+        venue.apply(SetFloor(30 + step, "h", 10 + step % 2))
+    read = 0
+
+    class Steps(list[Step]):
+        def __getitem__(self, index: Any) -> Any:
+            nonlocal read
+            read += 1
+            return super().__getitem__(index)
+
+    book = venue.market._state.roots[0].book
+    assert book is not None
+    book.steps = Steps(book.steps)
+    told = desk(venue, now=10_000).answer(ADA, AskBill(explain=True))
+    assert isinstance(told, Bill) and len(told.open_segments) == 300
+    shown = sum(map(len, told.open_segments.values()))
+    assert 300 <= shown <= SEGMENTS_SHOWN_TOGETHER
+    assert read < 30 * SEGMENTS_SHOWN_TOGETHER, "and not 300 times 5,000"
+    everything = venue.market.segments("ada", 10_000)
+    for resource, segments in told.open_segments.items():
+        assert segments == everything[resource][-len(segments) :]
+        assert told.segments_left_out[resource] >= len(everything[resource]) - len(segments)
+
+
 def test_long_explanations_are_cut() -> None:
-    """The newest segments are shown, and how many are not."""
+    """The newest segments are shown, and how many are not at most."""
     venue = venue_of_two()
     for step in range(SEGMENTS_SHOWN + 50):
         venue.apply(SetFloor(30 + step, "h", 10 + step % 2))

@@ -32,6 +32,7 @@ from laissez.model import (
     Rejected,
     Resource,
     ResourceList,
+    Segment,
     ServiceCode,
     Status,
     TenantList,
@@ -40,6 +41,7 @@ from laissez.model import (
 )
 
 SEGMENTS_SHOWN = 200
+SEGMENTS_SHOWN_TOGETHER = 2_000
 
 
 class Forbidden(Exception):
@@ -124,12 +126,14 @@ class Desk:
         if tenant is None:
             raise Forbidden(ServiceCode.BAD_REQUEST, "name the tenant whose bill you want")
         at = self.instant()
-        shown, left_out = {}, {}
+        shown: dict[str, tuple[Segment, ...]] = {}
+        left_out: dict[str, int] = {}
         if question.explain:
-            for resource, segments in self._market.segments(tenant, at).items():
-                shown[resource] = segments[-SEGMENTS_SHOWN:]
-                if len(segments) > SEGMENTS_SHOWN:
-                    left_out[resource] = len(segments) - SEGMENTS_SHOWN
+            newest = self._market.newest_segments(
+                tenant, at, each=SEGMENTS_SHOWN, together=SEGMENTS_SHOWN_TOGETHER
+            )
+            shown = {resource: segments for resource, (segments, _) in newest.items()}
+            left_out = {resource: more for resource, (_, more) in newest.items() if more}
         return Bill(at, tenant, self._market.bill(tenant, at), shown, left_out)
 
     def _status(self, asker: Principal, question: AskStatus) -> Told:

@@ -8,6 +8,7 @@ commands are the same market: there is no clock, no randomness and no I/O in her
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, cast
 
 import msgspec
@@ -362,6 +363,24 @@ class Market:
             path: tuple(Trace(leaf, books_on_path(leaf), at).explain())
             for path, leaf in account.holdings.items()
         }
+
+    def newest_segments(
+        self, tenant: str, at: int, *, each: int, together: int
+    ) -> dict[str, tuple[tuple[Segment, ...], int]]:
+        """The last segments of what is open, per holding, and how many more there are at most.
+
+        At most so many of each holding, and of all together; what is beyond is not even looked at.
+        """
+        self._check_instant(at)
+        account = self._state.accounts.get(tenant)
+        if account is None or not account.holdings:
+            return {}
+        each = min(each, max(1, together // len(account.holdings)))
+        newest = {}
+        for path, leaf in islice(account.holdings.items(), together):
+            segments, left_out = Trace(leaf, books_on_path(leaf), at).newest(each)
+            newest[path] = tuple(segments), left_out
+        return newest
 
     def revenue(self, at: int) -> int:
         """All that the operator has earned since the beginning: the sum of all bills."""
