@@ -188,6 +188,10 @@ class Market:
         """Close the statement period of every open holding."""
         return self.apply(Settle(at))
 
+    def knows(self, path: str) -> bool:
+        """Is there a resource at a path, or a scope that somebody has named?"""
+        return path in self._state.nodes
+
     # Questions about resources and prices -----------------------------------------------------
 
     @property
@@ -309,6 +313,11 @@ class Market:
             OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires)
             for o in sorted(account.orders.values(), key=lambda order: order.sequence)
         )
+
+    def order_count(self, tenant: str) -> int:
+        """How many live orders a tenant has."""
+        account = self._state.accounts.get(tenant)
+        return 0 if account is None else len(account.orders)
 
     def holdings(self, tenant: str) -> tuple[str, ...]:
         """The resources that a tenant holds, in the order in which it won them."""

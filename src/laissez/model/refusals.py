@@ -60,6 +60,7 @@ class ServiceCode(StrEnum):
     KEY_REUSED = "key_reused"
     TOO_MANY_REQUESTS = "too_many_requests"
     TOO_MANY_CONNECTIONS = "too_many_connections"
+    TOO_MANY_ORDERS = "too_many_orders"
     BUSY = "busy"
     NOT_DURABLE = "not_durable"
     STOPPING = "stopping"
