@@ -66,4 +66,5 @@ class ServiceCode(StrEnum):
     STOPPING = "stopping"
     TOO_SLOW = "too_slow"
     CORDONED = "cordoned"
+    LIST_CHANGED = "list_changed"
     INTERNAL_ERROR = "internal_error"

@@ -56,6 +56,7 @@ STATUS_BY_CODE: dict[str, int] = {
     ServiceCode.STOPPING: 503,
     ServiceCode.TOO_SLOW: 429,
     ServiceCode.CORDONED: 409,
+    ServiceCode.LIST_CHANGED: 409,
     ServiceCode.INTERNAL_ERROR: 500,
 }
 # fmt: on
