@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from laissez.service import doorway
+from laissez.service import patience
 from serving import served
 
 TIMEOUT_S = 30
@@ -29,7 +29,7 @@ def test_a_caller_that_says_nothing_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """A connection on which no whole request arrives does not stay open."""
-    monkeypatch.setattr(doorway, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(patience, "HEAD_S", 0.2)
     with served(tmp_path) as service, dial(service.url) as connection:
         connection.sendall(sent)
         assert hear_all(connection) == b""
@@ -52,7 +52,7 @@ def test_a_caller_between_requests_is_not_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The patience is for the first request; after it a connection may rest a while."""
-    monkeypatch.setattr(doorway, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(patience, "HEAD_S", 0.2)
     with served(tmp_path) as service, dial(service.url) as connection:
         for _ in range(2):
             connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -17,15 +17,15 @@ import msgspec
 from picows import WSAutoPingStrategy, WSCloseCode, WSUpgradeRequest, WSUpgradeResponse
 from picows.common import WSUpgradeResponseWithListener
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from laissez.exchange.access import Principal
 from laissez.model import ServiceCode
+from laissez.service.entrance import HANDSHAKE_S, Visitor
+from laissez.service.patience import VISITOR
 from laissez.service.reception import Reception
 from laissez.service.socket import FRAME_BYTES_MAX, Trader
 
 PATH = b"/v1/stream"
-HANDSHAKE_S = 5
 PING_AFTER_S = 20
 BEARER = "bearer "
 HEAD_BYTES_MAX = 16 * 1024
@@ -99,26 +99,14 @@ class Doorman:
 
     def doorway(self, config: Any, server_state: Any, app_state: Any) -> asyncio.BaseProtocol:
         """What uvicorn calls for a connection that wants to be a WebSocket."""
-        return Doorway(self)
-
-
-class ImpatientHttp(H11Protocol):
-    """uvicorn's HTTP, which bounds the size of headers; it does not wait for them for ever."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(HANDSHAKE_S, self._hang_up_if_silent)
-
-    def _hang_up_if_silent(self) -> None:
-        no_request_yet = getattr(self, "scope", None) is None
-        if no_request_yet and not self.transport.is_closing():
-            self.transport.close()
+        return Doorway(self, app_state.get(VISITOR))
 
 
 class Doorway(asyncio.BufferedProtocol):
     """Between a socket and picows: what comes in goes on when it is this caller's turn."""
 
-    def __init__(self, doorman: Doorman) -> None:
+    def __init__(self, doorman: Doorman, visitor: Visitor | None) -> None:
+        self._visitor = visitor
         self._inner = WSProtocol(
             None,
             None,
@@ -154,6 +142,8 @@ class Doorway(asyncio.BufferedProtocol):
             self._inner.buffer_updated(taken)
             data = data[taken:]
         self._trader = self._inner.listener
+        if self._trader is not None and self._visitor is not None:
+            self._visitor.is_known()
 
     def _refuse_long_head(self) -> None:
         message = f"the headers of a request have at most {HEAD_BYTES_MAX} bytes; send fewer"
@@ -185,6 +175,8 @@ class Doorway(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._trader = None
         self._inner.connection_lost(exc)
+        if self._visitor is not None:
+            self._visitor.is_gone()
 
 
 def _problem(status: HTTPStatus, code: ServiceCode, detail: str) -> WSUpgradeResponseWithListener:
