@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from picows import WSAutoPingStrategy, WSCloseCode, WSUpgradeRequest, WSUpgradeResponse
@@ -127,7 +127,7 @@ class Doorway(asyncio.BufferedProtocol):
         self._trader: Trader | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -149,7 +149,6 @@ class Doorway(asyncio.BufferedProtocol):
         message = f"the headers of a request have at most {HEAD_BYTES_MAX} bytes; send fewer"
         status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
         answer = _problem(status, ServiceCode.TOO_LARGE, message).response
-        assert isinstance(self._transport, asyncio.WriteTransport)
         self._transport.write(bytes(answer.to_bytes()))
         self._transport.close()
 

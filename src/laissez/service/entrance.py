@@ -46,8 +46,9 @@ def raise_descriptor_limit() -> int:
 class Visitor:
     """One connection, from the moment it was accepted until it is gone."""
 
-    def __init__(self, entrance: Entrance, address: str) -> None:
+    def __init__(self, entrance: Entrance, connection: socket.socket, address: str) -> None:
         self.address = address
+        self.connection = connection
         self.transport: asyncio.Transport | None = None
         self.arriving: asyncio.Task[None] | None = None
         self._entrance = entrance
@@ -65,6 +66,7 @@ class Visitor:
             self.transport.abort()
         elif self.arriving is not None:
             self.arriving.cancel()
+            self.connection.close()
 
 
 class Entrance:
@@ -132,25 +134,25 @@ class Entrance:
         if len(self._visitors) >= self._connections_max and not self._show_oldest_out(None):
             connection.close()
             return
-        visitor = Visitor(self, address)
+        visitor = Visitor(self, connection, address)
         self._visitors.add(visitor)
         self._strangers[visitor] = None
         self._from[address] += 1
-        visitor.arriving = self._loop.create_task(self._arrive(visitor, connection))
+        visitor.arriving = self._loop.create_task(self._arrive(visitor))
 
-    async def _arrive(self, visitor: Visitor, connection: socket.socket) -> None:
+    async def _arrive(self, visitor: Visitor) -> None:
         patience = None if self._tls is None else HANDSHAKE_S
         try:
-            connection.setblocking(False)
+            visitor.connection.setblocking(False)
             visitor.transport, _ = await self._loop.connect_accepted_socket(
                 lambda: self._protocol(visitor),
-                connection,
+                visitor.connection,
                 ssl=self._tls,
                 ssl_handshake_timeout=patience,
                 ssl_shutdown_timeout=patience,
             )
         except (OSError, asyncio.CancelledError):
-            connection.close()
+            visitor.connection.close()
             visitor.is_gone()
 
     def _show_oldest_out(self, address: str | None) -> bool:
