@@ -19,7 +19,7 @@ import msgspec
 US_PER_S = 1_000_000
 NS_PER_US = 1_000
 NS_PER_S = 1_000_000_000
-WORK_AT_ONCE_NS = 10_000_000
+WORK_AT_ONCE_NS = 5_000_000
 """So long may the loop be busy for one party before it rests."""
 
 WORK_NS_PER_S_MIN = 100_000_000

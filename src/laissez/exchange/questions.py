@@ -47,7 +47,7 @@ PAGE_MAX = 1_000
 BAD_CURSOR = "this is not where a page begins; give the `next` of the page before"
 LIST_CHANGED = "the list has changed where this page begins; ask again from the beginning"
 SEGMENTS_SHOWN = 200
-SEGMENTS_SHOWN_TOGETHER = 2_000
+SEGMENTS_SHOWN_TOGETHER = 1_000
 
 
 class Forbidden(Exception):

@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import h11
+from uvicorn.protocols.http import h11_impl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from laissez.exchange.access import Principal
 from laissez.service.entrance import HANDSHAKE_S, Visitor
 from laissez.service.unread import UnreadBytes
+
+h11: Any = h11_impl.h11  # type: ignore[attr-defined]  # uvicorn's, as it is uvicorn's connection
 
 HEAD_S = HANDSHAKE_S
 BODY_S = 10.0
@@ -62,7 +64,7 @@ class PatientHttp(H11Protocol):
         super().connection_lost(exc)
         self._end()
 
-    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+    def handle_websocket_upgrade(self, event: Any) -> None:
         self._wait_for("")
         self._end_belonging()
         super().handle_websocket_upgrade(event)
