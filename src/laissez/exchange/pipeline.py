@@ -35,7 +35,7 @@ from typing import Protocol
 import msgspec
 
 from laissez.exchange.access import Access, Limits, Principal
-from laissez.exchange.admission import check_allowance, check_instruction, check_price
+from laissez.exchange.admission import check_allowance, check_form, check_instruction
 from laissez.exchange.clock import Clock
 from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
@@ -48,7 +48,7 @@ from laissez.exchange.sequencing import OwnInstruction, record_of
 from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.writer import Writer
 from laissez.market import Market
-from laissez.model import Instruction, Notice, PlaceOrder, Refused, ServiceCode
+from laissez.model import Instruction, Notice, Refused, ServiceCode
 
 _log = logging.getLogger("laissez.exchange")
 
@@ -183,8 +183,8 @@ class Exchange:
         # A retry is answered with what it did, whatever has changed since: so the key comes first.
         if not refused and ticket.key is not None and self._is_repeated(ticket, ticket.key):
             return False
-        if not refused and type(do) is PlaceOrder and do.price is None:
-            refused = check_price(caller, self.market, request_id, do)
+        if not refused:
+            refused = check_form(caller, self.market, request_id, do)
         if not refused and self._is_full():
             refused = self._no_room(request_id)
         if refused:
