@@ -202,7 +202,7 @@ class Rounds(msgspec.Struct, frozen=True):
     """Several rounds of one load, each on a service of its own: the one with the median p99.
 
     Machines are shared and have moods: how far the rounds lie apart is part of the result. `limits`
-    has a round of the machine's limit for each, measured right after it, or none at all.
+    has a round of the machine's limit for each, measured beside it, or none at all.
     """
 
     measured: list[Measured]
@@ -244,12 +244,16 @@ def measure_rounds(load: Load, rounds: int, say: Say, folder: Path | None = None
 
     At a fixed rate both would do what is offered, and their ratio would say nothing.
     """
-    measured, limits = [], []
+    measured: list[Measured] = []
+    limits: list[Measured] = []
     for number in range(rounds):
         this_one = msgspec.structs.replace(load, seed=load.seed + number)
-        measured.append(measure(this_one, say, folder))
+        turns = [(measure, measured)]
         if load.requests_per_s is None:
-            limits.append(measure_limit(this_one, say, folder))
+            turns.append((measure_limit, limits))
+        # Who goes first changes, so that what drifts favours neither.
+        for run, into in reversed(turns) if number % 2 else turns:
+            into.append(run(this_one, say, folder))
     return Rounds(measured, limits)
 
 
