@@ -19,8 +19,9 @@ from pathlib import Path
 
 import msgspec
 
-HERE = Path(__file__).parent
-sys.path += [str(HERE), str(HERE.parent / "tests")]
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from soaking import HOLDERS_LIMIT, SoakPlan, Told
 
 from faults.process import Service
 from laissez.exchange.access import new_token
@@ -28,8 +29,8 @@ from laissez.exchange.journal import Journal
 from laissez.exchange.pipeline import Settings
 from laissez.model import ChangeFloor, Instruction, OfferResource, PlaceOrder
 from raw_websocket import RawSocket
-from soaking import HOLDERS_LIMIT, SoakPlan, Told
 
+HERE = Path(__file__).parent
 TENANTS = 16
 LEAVES = 512
 TREE = "h100"
@@ -117,9 +118,7 @@ def soak(minutes: float, requests_per_s: float, *, as_json: bool) -> Soaked:
             service.wait_until_ready()
             scopes = furnish(service.url, tokens)
             every_s = max(minutes * 60 / LOOKS, 1.0)
-            plan = SoakPlan(
-                service.url, tokens[1:], scopes, requests_per_s, minutes * 60, every_s
-            )
+            plan = SoakPlan(service.url, tokens[1:], scopes, requests_per_s, minutes * 60, every_s)
             return _watch(service.pid, plan, as_json)
 
 

@@ -126,7 +126,7 @@ async def run(plan: SoakPlan) -> None:
     for number, token in enumerate(plan.tokens):
         trader = SoakingTrader(number, plan.scopes)
         await ws_connect(
-            lambda trader=trader: trader,  # type: ignore[misc]
+            lambda trader=trader: trader,
             plan.url.replace("http", "ws", 1) + "/v1/stream",
             extra_headers={"Authorization": f"Bearer {token}"},
         )

@@ -72,5 +72,3 @@ def test_the_ratio_is_that_of_the_pair_in_the_middle(limit: Measured) -> None:
     assert told["ratio"] == 0.6
     assert told["limit"]["requests_per_s"] == 50
     assert told["limit"]["server_us"] == limit.server_us
-
-

@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -465,7 +466,10 @@ def test_a_webhook_removed_while_it_is_busy_stays_removed(
             ada.answers(asked)
             late = office.save_delivered(webhook, 1)
             asyncio.run_coroutine_threadsafe(late, exchange.loop).result(10)
-    with served(tmp_path, *NAMES, settings=PRIVATE) as exchange, dial(exchange, "operator") as operator:
+    with (
+        served(tmp_path, *NAMES, settings=PRIVATE) as exchange,
+        dial(exchange, "operator") as operator,
+    ):
         assert known(operator) == ()
 
 
@@ -498,7 +502,10 @@ def _senders_alive(exchange: Served) -> int:
 
 def test_there_are_at_most_sixteen(tmp_path: Path, receiver: Receiver) -> None:
     """Also when they are asked for all at once."""
-    with served(tmp_path, *NAMES, settings=PRIVATE) as exchange, dial(exchange, "operator") as operator:
+    with (
+        served(tmp_path, *NAMES, settings=PRIVATE) as exchange,
+        dial(exchange, "operator") as operator,
+    ):
         asked = operator.send(*(AddWebhook(receiver.url) for _ in range(20)))
         answers = operator.answers(asked).values()
         assert sum(isinstance(each, Reply) for each in answers) == 16
@@ -551,11 +558,15 @@ class Hostile:
                 self.sent_bytes += connection.send(self._again)
 
 
+def is_delivered(operator: RawSocket, sequence: int) -> bool:
+    return known(operator)[0].delivered == sequence
+
+
 GOOD_HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    "again, every_s", [(b"x" * 65_536, 0.0), (b"x", 0.05)], ids=["endless", "dripping"]
+    ("again", "every_s"), [(b"x" * 65_536, 0.0), (b"x", 0.05)], ids=["endless", "dripping"]
 )
 def test_a_body_without_end_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bytes, every_s: float
@@ -572,8 +583,7 @@ def test_a_body_without_end_costs_nothing(
         offer(operator, "h100/a/g0")
         add(operator, hostile.url)
         for _ in range(3):
-            expected = trade(ada, 1)
-            wait_until(lambda: known(operator)[0].delivered == expected[-1])
+            wait_until(partial(is_delivered, operator, trade(ada, 1)[-1]))
         assert known(operator)[0].last_error is None
         assert hostile.posts >= 3
         # What the kernel holds between the two may be several MiB; without end it would be more.

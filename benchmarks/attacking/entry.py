@@ -2,20 +2,24 @@
 
 While the file `stall` lies beside the journal, the next write to it takes as long as the file
 says, in seconds. It is the statement that takes long, whoever gives it and in whatever thread, and
-it leaves the interpreter to others meanwhile, as a sync does that the disk does not answer.
+it leaves the interpreter to others meanwhile, as a sync does that the disk does not answer. If a
+certificate and its key lie there when it starts, it speaks TLS.
 """
 
 import resource
 import sqlite3
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from laissez.service.__main__ import main
+from laissez.service import __main__ as service
+from laissez.service.server import ServerSettings
 
 DESCRIPTORS = 1_024
 STALL = "stall"
+CERTIFICATE, KEY = "certificate.pem", "key.pem"
 WRITES = ("INSERT", "COMMIT")
 
 _connect = sqlite3.connect
@@ -52,4 +56,10 @@ if __name__ == "__main__":
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, most), most))
     sqlite3.connect = connect  # type: ignore[assignment]
-    sys.exit(main())
+    folder = Path(sys.argv[1])
+    if (folder / CERTIFICATE).exists():
+        with_tls = partial(
+            ServerSettings, tls_certificate=folder / CERTIFICATE, tls_key=folder / KEY
+        )
+        setattr(service, "ServerSettings", with_tls)  # noqa: B010
+    sys.exit(service.main())

@@ -13,6 +13,7 @@ from laissez.exchange.access import Limits, new_token
 from laissez.exchange.journal import Journal
 from laissez.exchange.pipeline import Settings
 from laissez.model import (
+    AmendOrder,
     CancelOrder,
     ChangeFloor,
     Instruction,
@@ -26,9 +27,10 @@ from raw_websocket import RawSocket
 WIDE_TREE = "h100"
 OTHER_TREE = "a100"
 HOLDINGS = 512
-PRICE_STEPS = 20_000
+PRICE_STEPS = 6_000
+STEPS_S_MAX = 15.0
 RESTING_ORDERS = 100_000
-FEED_ORDERS = 1_000
+FEED_ORDERS = 490
 KEYS_KEPT = 1_000
 KEYED_COMMANDS = 4 * KEYS_KEPT
 FRAME = 500
@@ -99,7 +101,7 @@ def furnish(url: str, tokens: dict[str, str]) -> None:
     send_all(url, tokens["operator"], asked)
 
 
-# What an attack needs to be there already. Each tells what it brought about, for the table.
+# What an attack needs to be there already ---------------------------------------------------------
 
 
 def nothing(url: str, tokens: dict[str, str]) -> None:
@@ -116,14 +118,17 @@ def a_long_feed(url: str, tokens: dict[str, str]) -> None:
 
 
 def many_price_steps(url: str, tokens: dict[str, str]) -> None:
-    """The attacker holds all of a tree, and somebody's price for it has changed often."""
+    """The attacker holds all of a tree, and somebody's price for it has changed often: one by one,
+    because what changes at one instant is one step."""
     high = 1_000_000_000
     send_all(url, tokens["attacker"], [PlaceOrder(WIDE_TREE, 1_000, high)] * HOLDINGS)
-    asked: list[Instruction] = []
-    for number in range(PRICE_STEPS // 2):
-        order = f"p{number}"
-        asked += [PlaceOrder(WIDE_TREE, 2_000 + number, 2_000 + number, order), CancelOrder(order)]
-    send_all(url, tokens["partner"], asked)
+    ends = time.monotonic() + STEPS_S_MAX
+    with RawSocket(url, tokens["partner"]) as raw:
+        raw.ask(PlaceOrder(WIDE_TREE, 2_000, high - 1, "p"))
+        for number in range(PRICE_STEPS):
+            raw.ask(AmendOrder("p", price=2_000 + number % 1_000))
+            if time.monotonic() > ends:
+                break
 
 
 def many_resting_orders(url: str, tokens: dict[str, str]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import ssl
 import sys
 import time
 from pathlib import Path
@@ -45,6 +46,7 @@ class VictimPlan(msgspec.Struct, frozen=True):
     token: str
     seconds: float
     report: str
+    certificate: str | None = None
 
 
 class Waited(msgspec.Struct):
@@ -96,10 +98,12 @@ class Victim(WSListener):
 async def run(plan: VictimPlan) -> list[Waited]:
     authorization = f"Bearer {plan.token}"
     victim = Victim()
+    tls = None if plan.certificate is None else ssl.create_default_context(cafile=plan.certificate)
     await ws_connect(
         lambda: victim,
         plan.url.replace("http", "ws", 1) + "/v1/stream",
         extra_headers={"Authorization": authorization},
+        ssl_context=tls,
     )
     gc.collect()
     gc.freeze()
@@ -112,7 +116,7 @@ async def run(plan: VictimPlan) -> list[Waited]:
             victim.fire()
         if len(doors) < elapsed * DOORS_PER_S:
             doors.append(Waited("door", time.monotonic()))
-            knocking.add(asyncio.create_task(_knock(plan.url, authorization, doors[-1])))
+            knocking.add(asyncio.create_task(_knock(plan.url, authorization, doors[-1], tls)))
         await asyncio.sleep(0.002)
     latest = time.monotonic() + DRAIN_S
     while time.monotonic() < latest and any(
@@ -128,12 +132,12 @@ async def run(plan: VictimPlan) -> list[Waited]:
     return victim.seen + doors
 
 
-async def _knock(url: str, authorization: str, door: Waited) -> None:
+async def _knock(url: str, authorization: str, door: Waited, tls: ssl.SSLContext | None) -> None:
     """Come in by a connection of one's own, and go."""
     parts = urlsplit(url)
     try:
         async with asyncio.timeout(DOOR_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=tls)
             with contextlib.closing(writer):
                 writer.write(handshake("/v1/stream", [f"Authorization: {authorization}"]))
                 line = await reader.readline()

@@ -107,9 +107,7 @@ class Webhooks:
 
     async def _send_what_comes(self, webhook: Webhook, waker: asyncio.Event) -> None:
         if self._certificates is None:
-            self._certificates = asyncio.ensure_future(
-                asyncio.to_thread(httpx.create_ssl_context)
-            )
+            self._certificates = asyncio.ensure_future(asyncio.to_thread(httpx.create_ssl_context))
         # Shielded: a webhook that is removed meanwhile must not take it from the others.
         async with new_http(await asyncio.shield(self._certificates)) as http:
             while True:
