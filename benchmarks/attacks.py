@@ -212,7 +212,20 @@ def _watch(
     report = folder.with_name("victim.json")
     long = BEFORE_S + seconds + AFTER_S
     plan = VictimPlan(url, tokens["victim"], long, str(report), certificate)
-    victim = _start("attacking.victim", msgspec.json.encode(plan))
+    with contextlib.ExitStack() as ends:
+        return _watch_all(attack, service, tokens, folder, plan, seconds, ends)
+
+
+def _watch_all(
+    attack: Attack,
+    service: Service,
+    tokens: dict[str, str],
+    folder: Path,
+    plan: VictimPlan,
+    seconds: float,
+    ends: contextlib.ExitStack,
+) -> Noticed:
+    victim = ends.enter_context(_running("attacking.victim", plan))
     memory = Memory(service.pid)
     time.sleep(BEFORE_S)
     before, journal_before = memory.now_mb(), _size(folder)
@@ -222,8 +235,8 @@ def _watch(
     if attack.stalls_the_disk:
         (folder / STALL).write_text(str(min(STALL_S, seconds)))
     if attack.program is not None:
-        attack_plan = AttackPlan(attack.program, url, tokens["attacker"], seconds)
-        attacker = _start("attacking.programs", msgspec.json.encode(attack_plan))
+        attack_plan = AttackPlan(attack.program, plan.url, tokens["attacker"], seconds)
+        attacker = ends.enter_context(_running("attacking.programs", attack_plan))
     memory.watch(seconds, attacker)
     ended = time.monotonic()
     if attacker is not None:
@@ -231,7 +244,7 @@ def _watch(
     memory.watch(AFTER_S)
     after = memory.now_mb()
     victim.wait(60)
-    seen = msgspec.json.decode(report.read_bytes(), type=list[Waited])
+    seen = msgspec.json.decode(Path(plan.report).read_bytes(), type=list[Waited])
     journal_mb = (_size(folder) - journal_before) / MIB
     if attack.uses_keys:
         notes.append(_retry(service.url, tokens["victim"]))
@@ -249,10 +262,15 @@ def _retry(url: str, token: str) -> str:
 
 
 TWICE = "the victim's retry acted twice"
+FAILED = "the attack itself failed; what it said is above"
 
 
-def _start(module: str, given: bytes) -> subprocess.Popen[bytes]:
-    """A process of the attack, less urgent than the service that shares the machine with it."""
+@contextlib.contextmanager
+def _running(module: str, plan: VictimPlan | AttackPlan) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is gone when the block ends, whatever happens.
+
+    An attacker is less urgent than the service that shares the machine with it.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
@@ -260,9 +278,15 @@ def _start(module: str, given: bytes) -> subprocess.Popen[bytes]:
         preexec_fn=_be_nice if module == "attacking.programs" else None,  # noqa: PLW1509
     )
     assert process.stdin is not None
-    process.stdin.write(given)
-    process.stdin.close()
-    return process
+    assert process.stdout is not None
+    try:
+        process.stdin.write(msgspec.json.encode(plan))
+        process.stdin.close()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def _be_nice() -> None:
@@ -276,11 +300,10 @@ def _last_words(attacker: subprocess.Popen[bytes]) -> list[str]:
     except subprocess.TimeoutExpired:
         attacker.kill()
         attacker.wait()
-    with attacker.stdout as said:
-        words = said.read()
+    words = attacker.stdout.read()
     if attacker.returncode < 0:
         return ["ended because the service had taken too much memory, or it did not stop"]
-    return [msgspec.json.decode(words, type=str)] if words else ["the attack failed"]
+    return [msgspec.json.decode(words, type=str)] if words else [FAILED]
 
 
 def _size(folder: Path) -> int:
@@ -314,6 +337,8 @@ def _noticed(
         broken.append("doors")
     if attack.makes_no_sense and journal_mb > JOURNAL_GOAL_MB:
         broken.append("journal")
+    if FAILED in notes:
+        broken.append("the attack itself")
     if TWICE in notes:
         broken.append("keys")
     return Noticed(

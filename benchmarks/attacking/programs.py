@@ -309,4 +309,8 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Note]] = {
 
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=AttackPlan)
-    print(msgspec.json.encode(PROGRAMS[given.program](given)).decode())
+    try:
+        note = PROGRAMS[given.program](given)
+    except (Closed, TurnedAway) as end:
+        note = f"turned out: {type(end).__name__} {end}"[:70]
+    print(msgspec.json.encode(note).decode())

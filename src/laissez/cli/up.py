@@ -92,9 +92,7 @@ def up(
         tls_certificate,
         tls_key,
         behind_proxy,
-        Settings(
-            limits, settle_every_s=settle_every_s, private_webhooks=allow_private_webhooks
-        ),
+        Settings(limits, settle_every_s=settle_every_s, private_webhooks=allow_private_webhooks),
     )
     try:
         check_settings(settings)
