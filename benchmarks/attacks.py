@@ -37,6 +37,7 @@ from faults.process import Service
 from laissez.exchange.pipeline import Settings
 from laissez.model import Answer, PlaceOrder
 from raw_websocket import RawSocket
+from serving import make_tokens
 
 HERE = Path(__file__).parent
 P99_GOAL_MS = 50.0
@@ -173,7 +174,7 @@ def run(attack: Attack, seconds: float) -> Noticed:
     with tempfile.TemporaryDirectory(prefix="laissez-attack-", dir=fast) as name:
         folder = Path(name) / "journal"
         folder.mkdir()
-        tokens = stage.make_tokens(folder)
+        tokens = make_tokens(folder, *stage.NAMES)
         prepared = Service(folder, stage.generous(attack.settings))
         with contextlib.closing(prepared):
             prepared.start("attacking.entry")

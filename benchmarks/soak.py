@@ -24,11 +24,10 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from soaking import HOLDERS_LIMIT, SoakPlan, Told
 
 from faults.process import Service
-from laissez.exchange.access import new_token
-from laissez.exchange.journal import Journal
 from laissez.exchange.pipeline import Settings
 from laissez.model import ChangeFloor, Instruction, OfferResource, PlaceOrder
 from raw_websocket import RawSocket
+from serving import make_tokens
 
 HERE = Path(__file__).parent
 TENANTS = 16
@@ -77,22 +76,11 @@ def slope(points: list[tuple[float, float]]) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
 
 
-def prepare(folder: Path) -> list[str]:
-    """Tokens: the operator's first."""
-    folder.mkdir()
-    journal = Journal(folder)
-    secrets = []
-    for number in range(TENANTS + 1):
-        role, tenant = ("operator", None) if number == 0 else ("tenant", f"t{number}")
-        secret, token = new_token(role, tenant, at=0)  # type: ignore[arg-type]
-        journal.save_token(token)
-        secrets.append(secret)
-    journal.close()
-    return secrets
-
-
 def furnish(url: str, tokens: list[str]) -> list[str]:
-    """All of a tree is held, by all tenants alike. The scopes at which they will trade."""
+    """All of a tree is held, by all tenants alike. The scopes at which they will trade.
+
+    The operator's token is the first.
+    """
     offers: list[Instruction] = [ChangeFloor(TREE, FLOOR)]
     offers += [OfferResource(f"{TREE}/r{leaf // 32}/g{leaf}") for leaf in range(LEAVES)]
     _ask_all(url, tokens[0], offers)
@@ -111,7 +99,9 @@ def _ask_all(url: str, token: str, asked: list[Instruction]) -> None:
 def soak(minutes: float, requests_per_s: float, *, as_json: bool) -> Soaked:
     with tempfile.TemporaryDirectory(prefix="laissez-soak-") as name:
         folder = Path(name) / "journal"
-        tokens = prepare(folder)
+        folder.mkdir()
+        names = [f"t{number}" for number in range(TENANTS)]
+        tokens = [*make_tokens(folder, "operator", *names).values()]
         service = Service(folder, Settings())
         with contextlib.closing(service):
             service.start()

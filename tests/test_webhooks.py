@@ -24,8 +24,9 @@ import msgspec
 import pytest
 
 from laissez.exchange import execution
+from laissez.exchange import office as administration
 from laissez.exchange.addresses import why_not_an_address
-from laissez.exchange.journal import Journal, NotDurable
+from laissez.exchange.journal import NotDurable
 from laissez.exchange.office import Office, Webhook
 from laissez.exchange.pipeline import Exchange, Settings
 from laissez.model import (
@@ -790,14 +791,17 @@ def test_a_name_is_looked_up_once_for_a_connection(
 
 
 def test_a_webhook_of_an_older_journal_that_can_not_work_is_told(
-    tmp_path: Path, receiver: Receiver
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an earlier version took does no harm to the others, and says what is wrong."""
-    journal = Journal(tmp_path)
-    for number, url in enumerate(("http://127.0.0.1:99999/", "http://h:-1/", "http://a..b/")):
-        old = Webhook(f"old-{number}", url, "secret", "operator:1", None)
-        journal.save_webhook(old.id, msgspec.json.encode(old).decode(), 0)
-    journal.close()
+    with (
+        monkeypatch.context() as earlier,
+        served(tmp_path, *NAMES, settings=PRIVATE) as exchange,
+        dial(exchange, "operator") as operator,
+    ):
+        earlier.setattr(administration, "why_not_an_address", lambda url, allow_private: None)
+        for url in ("http://127.0.0.1:99999/", "http://h:-1/", "http://a..b/"):
+            add(operator, url)
     with (
         served(tmp_path, *NAMES, settings=PRIVATE) as exchange,
         dial(exchange, "operator") as operator,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
 from attacking.victim import TREE
-from laissez.exchange.access import Limits, new_token
-from laissez.exchange.journal import Journal
+from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
 from laissez.model import (
     AmendOrder,
@@ -37,20 +35,6 @@ FRAME = 500
 TRIES_MAX = 50
 PLENTY = 1_000
 NAMES = ("operator", "victim", "attacker", "partner")
-
-
-def make_tokens(folder: Path) -> dict[str, str]:
-    journal = Journal(folder)
-    secrets = {}
-    for name in NAMES:
-        operator = name == "operator"
-        secret, token = new_token(
-            "operator" if operator else "tenant", None if operator else name, at=0
-        )
-        journal.save_token(token)
-        secrets[name] = secret
-    journal.close()
-    return secrets
 
 
 def generous(settings: Settings) -> Settings:
