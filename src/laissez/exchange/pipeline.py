@@ -61,9 +61,10 @@ class Settings(msgspec.Struct, frozen=True):
 
     limits: Limits = Limits()
     queue_max: int = 20_000
-    keys_kept: int = 500_000
+    keys_kept: int = 200_000
     snapshot_every: int = 500_000
     settle_every_s: int = 3_600
+    steps_kept: int = 50_000
     private_webhooks: bool = False
 
 
@@ -152,7 +153,8 @@ class Exchange:
         self._due = Due(
             self.market,
             self.clock,
-            self.settings.settle_every_s,
+            settle_every_s=self.settings.settle_every_s,
+            steps_kept=self.settings.steps_kept,
             is_busy=lambda: self._writing > 0 or bool(self._waiting),
             hand_in=lambda do: self._enqueue(_OwnTicket(CLOCK, do)),
             on_error=self._stop,
@@ -316,7 +318,7 @@ class Exchange:
             told = self._execute(entries)
             if told is not None:
                 self._answer(group, entries, told)
-                self._after_group()
+                self._after_group(len(group))
         except Exception as fault:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)
@@ -397,13 +399,13 @@ class Exchange:
         self._repeated_count -= len(repeated)
         return (ticket, *repeated)
 
-    def _after_group(self) -> None:
+    def _after_group(self, commands: int) -> None:
         for tell in self.on_applied:
             try:
                 tell()
             except Exception as error:
                 _log.error("a follower could not be told: %s", _named(error))
-        self._due.set_timer()
+        self._due.after_group(commands)
         self._upkeep.after_group()
         if not self._writing and not self._waiting:
             self._idle.set()

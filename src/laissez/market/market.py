@@ -286,6 +286,11 @@ class Market:
         node = self._state.nodes.get(scope)
         return None if node is None else quote(node, tenant)
 
+    def steps_remembered(self) -> int:
+        """How many changes of pressure are kept to explain what is open."""
+        books = (node.book for node in self._state.nodes.values())
+        return sum(len(book.steps) for book in books if book is not None)
+
     def resources(self, scope: str | None = None) -> tuple[str, ...]:
         """The resources under a scope, or all of them, in tree order."""
         if scope is not None:
