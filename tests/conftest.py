@@ -14,6 +14,8 @@ from client_pool import Pool, open_pool
 from fake_exchange import FakeExchange, fake_exchange
 from serving import Served, served
 
+pytest_plugins = ["children"]
+
 # A slow machine is not a failure.
 settings.register_profile(
     "patient",

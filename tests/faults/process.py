@@ -121,7 +121,7 @@ class Service:
 
     def children(self) -> list[int]:
         """The processes that the service has started; none where the system does not tell."""
-        return [pid for pid in _processes() if _parent(pid) == self.pid]
+        return children_of(self.pid)
 
     def kill_at_a_child(self, patience_s: float) -> int | None:
         """Wait for a child, kill the service at once, and give the child's id."""
@@ -134,6 +134,11 @@ class Service:
             time.sleep(0.0005)
         self.kill()
         return None
+
+
+def children_of(parent: int) -> list[int]:
+    """The processes that this one has started or adopted."""
+    return [pid for pid in _processes() if _parent(pid) == parent]
 
 
 def _processes() -> list[int]:

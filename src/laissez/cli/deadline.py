@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from laissez.cli.amounts import counted
+from laissez.cli.exits import ExtraMissing
 from laissez.cli.output import json_option, say, say_json, say_table
 from laissez.cli.pictures import PICTURE, check_picture
 from laissez.model.message import Message
@@ -33,9 +34,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
-    raise click.ClickException(
-        "deadlines are reckoned with numpy, which is not installed: pip install 'laissez[deadline]'"
-    ) from None
+    raise ExtraMissing("deadlines are reckoned with numpy", "laissez[deadline]") from None
 
 ALL_TRACES = "**/*.json"
 

@@ -69,11 +69,23 @@ class BadFile(click.ClickException):
         self.problems = problems
 
 
+class ExtraMissing(click.ClickException):
+    """What was asked for needs a package that this installation lacks, and `extra` would bring.
+
+    pip takes the extra of the version that is installed: it matters not where that came from.
+    """
+
+    def __init__(self, why: str, extra: str) -> None:
+        super().__init__(f"{why}, which is not installed: pip install '{extra}'")
+
+
 def usage_failure(error: click.ClickException) -> Failure:
     """A command that was not written right, with the place where it says how to."""
     message = error.format_message()
     if isinstance(error, BadFile):
         return Failure(Exit.USAGE, "bad_file", message, error.problems)
+    if isinstance(error, ExtraMissing):
+        return Failure(Exit.USAGE, "extra_missing", message)
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "laissez"
         message = f"{message[:1].lower()}{message[1:].rstrip('.')}; see '{where} --help'"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from laissez.cli.exits import Exit, Failure
+from laissez.cli.exits import Exit, ExtraMissing, Failure, usage_failure
 from laissez.client import errors
 from laissez.exchange.journal import JournalError, JournalFailed, NotDurable
 from laissez.exchange.pipeline import Fault
@@ -17,8 +17,31 @@ from laissez.exchange.sqlite_journal import FolderInUse
 from laissez.model import ServiceCode
 from laissez.topology import TopologyError
 
+EXTRAS = {
+    "deadline": {"matplotlib", "numpy"},
+    "service": {"httpx", "litestar", "uvicorn", "uvloop"},
+    "simulation": {"highspy", "matplotlib", "numpy"},
+    "telemetry": {"httpx"},
+}
+"""The packages that come with each extra, by the names under which they are imported."""
 
-def failure_of(error: Exception) -> Failure:
+EXTRA_OF_COMMAND = {
+    "bench": "service",
+    "deadline": "deadline",
+    "reproduce": "simulation",
+    "sim": "simulation",
+    "up": "service",
+}
+"""For packages that come with several: which of them is for this command."""
+
+
+def failure_of(error: Exception, command: str = "") -> Failure:
+    """What is said of it; `command` is the one that was run."""
+    if isinstance(error, ModuleNotFoundError):
+        extra = extra_with(error.name or "", command)
+        if extra is not None:
+            why = f"'laissez {command}' needs {error.name}"
+            return usage_failure(ExtraMissing(why, f"laissez[{extra}]"))
     if isinstance(error, errors.LoginNeeded):
         return Failure(Exit.NOT_LOGGED_IN, "login_needed", str(error))
     if isinstance(error, errors.ConnectionFailed):
@@ -48,6 +71,14 @@ def failure_of(error: Exception) -> Failure:
         f"this should not happen ({type(error).__name__}: {error}); run it again with "
         "LAISSEZ_DEBUG=1 and report what it prints",
     )
+
+
+def extra_with(module: str, command: str) -> str | None:
+    """The extra that brings a module which a command looked for in vain, if one does."""
+    package = module.partition(".")[0]
+    bringing = [extra for extra, packages in EXTRAS.items() if package in packages]
+    preferred = EXTRA_OF_COMMAND.get(command)
+    return preferred if preferred in bringing else next(iter(bringing), None)
 
 
 def _file_sentence(error: OSError) -> str:

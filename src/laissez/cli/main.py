@@ -157,15 +157,16 @@ class LazyGroup(click.Group):
         except click.Abort:
             sys.exit(Exit.INTERRUPTED)
         except Exception as error:
-            failure = _failure_of(error)
+            failure = _failure_of(error, arguments)
             tell_failure(failure, as_json="--json" in arguments)
             sys.exit(failure.exit_code)
 
 
-def _failure_of(error: Exception) -> Failure:
+def _failure_of(error: Exception, arguments: Sequence[str]) -> Failure:
     if isinstance(error, click.ClickException):
         return usage_failure(error)
-    failure: Failure = import_module("laissez.cli.failures").failure_of(error)
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    failure: Failure = import_module("laissez.cli.failures").failure_of(error, command)
     return failure
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from laissez.cli.exits import ExtraMissing
 from laissez.deadline.study import PICTURE_SUFFIXES
 
 PICTURE = click.Path(path_type=Path, dir_okay=False)
@@ -36,6 +37,4 @@ def check_picture(path: Path | None, extra: str) -> None:
 
 def need_matplotlib(extra: str) -> None:
     if find_spec("matplotlib") is None:
-        raise click.ClickException(
-            f"pictures are drawn by matplotlib, which is not installed: pip install '{extra}'"
-        )
+        raise ExtraMissing("pictures are drawn by matplotlib", extra)

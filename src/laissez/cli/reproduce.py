@@ -16,6 +16,7 @@ import click
 import msgspec
 from rich.text import Text
 
+from laissez.cli.exits import ExtraMissing
 from laissez.cli.output import json_option, printable, progress_bar, say, say_table, table
 from laissez.cli.parameters import FiniteRange
 from laissez.cli.pictures import PICTURE, check_picture
@@ -35,9 +36,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
-    raise click.ClickException(
-        f"figures are reckoned with numpy, which is not installed: pip install '{EXTRA}'"
-    ) from None
+    raise ExtraMissing("figures are reckoned with numpy", EXTRA) from None
 
 CACHE = click.Path(path_type=Path, file_okay=False)
 
@@ -252,9 +251,7 @@ def _wanted(
     usual = QUICK_SEEDS if is_quick else SEEDS
     chosen = tuple(name for name in figure.contracts if name in contracts) or figure.contracts
     if "clairvoyant" in chosen and find_spec("highspy") is None:
-        raise click.ClickException(
-            f"the clairvoyant needs highspy, which is not installed: pip install '{EXTRA}'"
-        )
+        raise ExtraMissing("the clairvoyant needs highspy", EXTRA)
     return Wanted(
         usual if seeds is None else tuple(range(SEEDS[0], SEEDS[0] + seeds)),
         tuple(each for each in figure.regimes if each in regimes)

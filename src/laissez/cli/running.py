@@ -74,7 +74,9 @@ async def _run(work: Work, for_us: int | None, as_json: bool) -> None:
         stop.set()
         loop.remove_signal_handler(signal.SIGINT)
 
-    loop.add_signal_handler(signal.SIGINT, stop_once)
+    # In the background of a script the shell has Ctrl-C ignored; it is not meant for us then.
+    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGINT, stop_once)
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     if for_us is not None:
         loop.call_later(for_us / US_PER_S, stop.set)

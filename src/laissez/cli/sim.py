@@ -22,6 +22,7 @@ from laissez.cli.comparing import (
     compared,
     run_report,
 )
+from laissez.cli.exits import ExtraMissing
 from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.cli.pictures import PICTURE, check_picture
 from laissez.cli.running import FILE, mistakes_shown
@@ -296,9 +297,7 @@ def compare(
     """Play the contracts of FILE on the same tenants, and compare what becomes of them."""
     check_picture(plot, EXTRA)
     if bound and find_spec("highspy") is None:
-        raise click.ClickException(
-            f"--bound needs highspy, which is not installed: pip install '{EXTRA}'"
-        )
+        raise ExtraMissing("--bound needs highspy", EXTRA)
     desk = Desk(
         file,
         seed=seed,

@@ -6,10 +6,8 @@ also a small cluster, tenants that trade on it, and a screen to watch them.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -40,6 +38,7 @@ from laissez.service.server import (
     check_settings,
     serve_until_stopped,
 )
+from laissez.service.stopping import stop_on_signals
 
 US_PER_S = 1_000_000
 STOP_WAIT_S = 30
@@ -153,7 +152,7 @@ def _run(settings: ServerSettings, another: bool, as_json: bool) -> None:
 async def _serve(
     settings: ServerSettings, ready: Callable[[Running], Awaitable[None]], as_json: bool
 ) -> None:
-    stop = _stop_on_signal()
+    stop = stop_on_signals()
     with contextlib.ExitStack() as until_ready:
         progress = until_ready.enter_context(progress_bar("reading the journal", as_json=as_json))
 
@@ -162,14 +161,6 @@ async def _serve(
             await ready(running)
 
         await serve_until_stopped(settings, ready_at_last, stop=stop, progress=progress)
-
-
-def _stop_on_signal() -> asyncio.Event:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 # The sample ------------------------------------------------------------------------------------
@@ -238,7 +229,7 @@ async def _play(url: str, operator: str, tenants: dict[str, str], guest: str, se
         operator,
         tenants,
         directions,
-        stop=_stop_on_signal(),
+        stop=stop_on_signals(),
         console=Console(),
         seed=seed,
     )

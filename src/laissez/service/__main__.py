@@ -7,33 +7,37 @@ people there is `laissez up`; this is for programs that start a service of their
 from __future__ import annotations
 
 import argparse
-import asyncio
-import signal
 import sys
 from pathlib import Path
 
 import msgspec
-import uvloop
 
 from laissez.exchange.journal import JournalError, JournalFailed
 from laissez.exchange.pipeline import Fault, Settings
 from laissez.exchange.recovery import NotExecuted
-from laissez.service.server import BadSettings, Running, ServerSettings, serve_until_stopped
+from laissez.service.stopping import stop_on_signals
+
+try:
+    import uvloop
+
+    from laissez.service.server import BadSettings, Running, ServerSettings, serve_until_stopped
+except ModuleNotFoundError as missing:
+    if (missing.name or "").startswith("laissez"):
+        raise
+    sys.exit(
+        f"laissez: the service needs {missing.name}, which is not installed: "
+        "pip install 'laissez[service]'"
+    )
 
 EXIT_FAILURE = 1
 EXIT_FAULT = 70  # as `laissez up` ends when it is laissez that is at fault
 
 
 async def _serve(settings: ServerSettings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for signal_number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signal_number, stop.set)
-
     async def ready(running: Running) -> None:
         print(msgspec.json.encode({"url": running.url}).decode(), flush=True)
 
-    await serve_until_stopped(settings, ready, stop=stop)
+    await serve_until_stopped(settings, ready, stop=stop_on_signals())
 
 
 def main() -> int:
