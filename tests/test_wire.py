@@ -299,14 +299,6 @@ def test_a_torn_snapshot_is_refused() -> None:
         Market.restore(snapshot + b"\x00")
 
 
-@pytest.mark.parametrize("change", [{"version": 0}, {"version": 99}, {"format": "other-market"}])
-def test_a_snapshot_of_another_version_is_refused(change: dict[str, Any]) -> None:
-    """The sentence says what this is and what this program reads."""
-    snapshot = msgspec.json.decode(market_with_a_bit_of_everything().snapshot())
-    with pytest.raises(ValueError, match=r"version .* reads .* version"):
-        Market.restore(msgspec.json.encode(snapshot | change))
-
-
 # --- segments -----------------------------------------------------------------------------------
 
 TWO: tuple[Segment, ...] = ((0, 5, 2, "floor"), (5, 9, 3, "demand"))

@@ -7,6 +7,7 @@ market is a function of the commands it was given. To read how a leaf changes ha
 """
 
 from laissez.market.market import Market
+from laissez.market.upgrades import CONVERTERS, RULES, UnknownRules, rules_of
 from laissez.model import (
     Amended,
     Cancelled,
@@ -26,6 +27,8 @@ from laissez.model import (
 )
 
 __all__ = [
+    "CONVERTERS",
+    "RULES",
     "Amended",
     "Cancelled",
     "Code",
@@ -42,4 +45,6 @@ __all__ = [
     "Settled",
     "Transferred",
     "Unanswerable",
+    "UnknownRules",
+    "rules_of",
 ]

@@ -384,7 +384,11 @@ class Market:
 
     @classmethod
     def restore(cls, data: bytes) -> Market:
-        """The market that a snapshot was taken of."""
+        """The market that a snapshot was taken of, by this version or an older one.
+
+        Raises `UnknownRules` for what a newer version wrote, and another `ValueError` for what is
+        no snapshot.
+        """
         market = cls()
         market._state = snapshot.read(data)
         return market

@@ -6,6 +6,9 @@ What is written is the state and nothing that follows from it: summaries, heaps 
 rebuilt. Of a book's history just what the open holdings under it need is written, so that it does
 not matter how much more a running market happens to remember. Everything is listed in an order
 that follows from the state (tree order, sequence, name), so that equal states are equal bytes.
+
+The structs here are those of this version. What an older version wrote is converted first (see
+`upgrades`); whoever changes a struct raises `RULES`, and freezes the old ones there.
 """
 
 from __future__ import annotations
@@ -23,9 +26,7 @@ from laissez.market.steps import NEVER, Step
 from laissez.market.summaries import renew_all
 from laissez.market.timers import EXPIRY, FLOOR_STEP, HOLD_END
 from laissez.market.topology import attach_leaf, know_scope, place_scope, tree_named
-
-FORMAT = "laissez-market"
-VERSION = 1
+from laissez.market.upgrades import FORMAT, RULES, upgraded
 
 
 class HoldState(msgspec.Struct, array_like=True):
@@ -91,11 +92,6 @@ class MarketState(msgspec.Struct):
     accounts: list[AccountState]
 
 
-class _Header(msgspec.Struct):
-    format: str = ""
-    version: int = 0
-
-
 def write(state: State) -> bytes:
     return msgspec.json.encode(_capture(state))
 
@@ -109,16 +105,7 @@ def digest(state: State) -> str:
 
 
 def read(data: bytes) -> State:
-    try:
-        header = msgspec.json.decode(data, type=_Header)
-    except msgspec.DecodeError as error:
-        raise ValueError(f"these bytes are not a market snapshot: {error}") from error
-    if header.format != FORMAT or header.version != VERSION:
-        raise ValueError(
-            f"this is {header.format or 'something'} of version {header.version}, and this "
-            f"program reads {FORMAT} of version {VERSION}; use the program that wrote it"
-        )
-    return _rebuild(msgspec.json.decode(data, type=MarketState))
+    return _rebuild(msgspec.json.decode(upgraded(data), type=MarketState))
 
 
 # Writing --------------------------------------------------------------------------------------
@@ -131,7 +118,7 @@ def _capture(state: State) -> MarketState:
     books = [node.book for node in state.nodes.values() if node.book is not None]
     return MarketState(
         format=FORMAT,
-        version=VERSION,
+        version=RULES,
         now=state.now,
         sequence=state.sequence,
         trees=[

@@ -1,0 +1,111 @@
+"""Snapshots of other versions of the market: older ones are converted, newer ones refused."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from laissez.market import CONVERTERS, RULES, Market, UnknownRules, rules_of
+from laissez.market.upgrades import upgraded
+
+FIRST_SNAPSHOT = (
+    b'{"format":"laissez-market","version":1,"now":3,"sequence":2,'
+    b'"trees":[["h",{"rise":null,"fall":null,"hold":null,"window":null},-1,[],[]]],'
+    b'"nodes":[["h",false,[],null,0,0,null,0],["h/g0",true,[],"A",20,2,null,10]],'
+    b'"books":[["h",10,[[2,10,5,"B",0]]]],'
+    b'"orders":[["b","B","h",5,5,null,2]],'
+    b'"accounts":[["A",0,["h/g0"]]]}'
+)
+"""What version 1 wrote of the market below."""
+
+FIRST_DIGEST = "43172415e455e444bed011afbf893e0062b063e7c8d416039ec502c4d9383835"
+
+
+def small_market() -> Market:
+    market = Market()
+    market.set_floor("h", 10, at=0)
+    market.add_resource("h/g0", at=1)
+    market.place("A", "h", limit=20, order="a", at=2)
+    market.place("B", "h", price=5, limit=5, order="b", at=2)
+    market.advance(at=3)
+    return market
+
+
+def changed(snapshot: bytes, **fields: Any) -> bytes:
+    return msgspec.json.encode(msgspec.json.decode(snapshot) | fields)
+
+
+def test_version_1_is_written_as_ever() -> None:
+    """Journals hold snapshots and digests of version 1: as long as `RULES` is 1, the same state
+    is the same bytes, and the same digest."""
+    assert RULES == 1
+    assert small_market().snapshot() == FIRST_SNAPSHOT
+    assert small_market().digest() == FIRST_DIGEST
+    assert Market.restore(FIRST_SNAPSHOT).snapshot() == FIRST_SNAPSHOT
+
+
+def test_a_snapshot_says_which_rules_wrote_it() -> None:
+    """Its version is the version of the market's rules."""
+    assert rules_of(Market().snapshot()) == RULES
+    assert rules_of(changed(FIRST_SNAPSHOT, version=99)) == 99
+
+
+def test_an_older_snapshot_is_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A market of a made-up version 0, which kept its floors apart, goes on under today's rules."""
+
+    def from_0(data: bytes) -> bytes:
+        old = msgspec.json.decode(data)
+        floors = old.pop("floors")
+        steps = {scope: steps for scope, _, steps in old["books"]}
+        books = [[scope, floors[scope], steps[scope]] for scope in sorted(floors)]
+        return msgspec.json.encode(old | {"version": 1, "books": books})
+
+    monkeypatch.setitem(CONVERTERS, 0, from_0)
+    books = [["h", 0, [[2, 10, 5, "B", 0]]]]
+    old = changed(FIRST_SNAPSHOT, version=0, books=books, floors={"h": 10})
+    market = Market.restore(old)
+    assert market.snapshot() == FIRST_SNAPSHOT
+    assert market.bill("A", at=4) == small_market().bill("A", at=4)
+
+
+def test_converters_are_a_chain() -> None:
+    """What is three versions old goes through three converters, in order; none is left out."""
+    seen: list[int] = []
+
+    def step(version: int) -> Any:
+        def convert(data: bytes) -> bytes:
+            assert rules_of(data) == version
+            seen.append(version)
+            return changed(data, version=version + 1)
+
+        return convert
+
+    chain = {version: step(version) for version in (1, 2, 3)}
+    assert rules_of(upgraded(FIRST_SNAPSHOT, to=4, converters=chain)) == 4
+    assert seen == [1, 2, 3]
+    assert upgraded(FIRST_SNAPSHOT, to=1, converters=chain) is FIRST_SNAPSHOT
+    with pytest.raises(ValueError, match=r"version 2.*reads version 4"):
+        upgraded(FIRST_SNAPSHOT, to=4, converters={1: step(1), 3: step(3)})
+
+
+def test_a_converter_must_go_one_step() -> None:
+    """One that leaves the version as it is would be asked for ever."""
+    with pytest.raises(AssertionError, match="converter to version 2 wrote 1"):
+        upgraded(FIRST_SNAPSHOT, to=2, converters={1: bytes})
+
+
+@pytest.mark.parametrize("version", [RULES + 1, 99])
+def test_a_newer_snapshot_is_refused(version: int) -> None:
+    """By an exception of its own: the bytes are sound, and it is this program that is too old."""
+    with pytest.raises(UnknownRules, match="install a newer laissez") as refused:
+        Market.restore(changed(FIRST_SNAPSHOT, version=version))
+    assert (refused.value.version, refused.value.known) == (version, RULES)
+    assert isinstance(refused.value, ValueError)
+
+
+@pytest.mark.parametrize("change", [{"version": 0}, {"version": -3}, {"format": "other-market"}])
+def test_what_nothing_can_read_is_refused(change: dict[str, Any]) -> None:
+    """A version for which there is no converter, or another thing altogether, is no newer one."""
+    with pytest.raises(ValueError, match=r"this is .*laissez-market") as refused:
+        Market.restore(changed(FIRST_SNAPSHOT, **change))
+    assert not isinstance(refused.value, UnknownRules)
