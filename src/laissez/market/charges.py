@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from laissez.market.book import Book
-from laissez.market.meters import Reader
+from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_on_path, uncapped_rate
 from laissez.market.steps import step_index, steps_before
@@ -26,7 +26,7 @@ def metered(leaf: Leaf, now: int) -> int:
     """What the meters have counted for a leaf's holding up to `now`, whatever a hold spares it."""
     if leaf.owner is None:
         return 0
-    return Reader(books_on_path(leaf), now).read(leaf.owner) - leaf.reading
+    return MeterUpdater(books_on_path(leaf), now).read(leaf.owner) - leaf.reading
 
 
 def charge(leaf: Leaf, now: int, until: int) -> int:
@@ -43,7 +43,7 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     assert hold is not None
     counted = max(hold.counted, leaf.since)
     if counted < min(now, hold.until):
-        hold.spared += Trace(leaf, books_on_path(leaf), now, counted).spared()
+        hold.spared += ChargeTrace(leaf, books_on_path(leaf), now, counted).spared()
         hold.counted = now
     ahead = min(until, hold.until) - now
     if ahead <= 0:
@@ -51,7 +51,7 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     return hold.spared + max(0, uncapped_rate(leaf) - hold.cap) * ahead
 
 
-class Trace:
+class ChargeTrace:
     """One holding from `since`, or its start, to `until`, and all that pressed on it meanwhile."""
 
     __slots__ = ("cap", "owner", "pasts", "protected_until", "since", "until")
