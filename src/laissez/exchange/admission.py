@@ -20,6 +20,7 @@ from laissez.model import (
     ChangeGuard,
     ChangeLimit,
     CloseStatements,
+    Code,
     CordonScope,
     Instruction,
     OfferResource,
@@ -40,6 +41,8 @@ PATH_MAX = 2_048
 ATTRIBUTES_MAX = 64
 ATTRIBUTE_TEXT_MAX = 8_192
 QUOTES_MAX = 100
+FALL_WINDOW_LEAST_US = 100_000
+FALL_LEAST_MICROS = 1_000
 
 
 def check_allowance(caller: Principal, request_id: int | None, at: int) -> Refused | None:
@@ -108,6 +111,22 @@ def _check_attributes(request_id: int, do: OfferResource) -> Refused | None:
     return None
 
 
+def _check_guard(request_id: int, do: ChangeGuard) -> Refused | None:
+    """Every step of a falling floor is work, now and in every replay, and an event."""
+    fall, window = do.fall, do.window
+    if not fall or fall < 0 or window is None:  # no step at all, or for the market to refuse
+        return None
+    if fall >= FALL_LEAST_MICROS and window >= FALL_WINDOW_LEAST_US:
+        return None
+    return Refused(
+        request_id,
+        Code.BAD_GUARD,
+        f"floors under this guard would fall in too many steps; let them fall by at least "
+        f"{FALL_LEAST_MICROS} micro-dollars per hour, or by 0, in a window of at least "
+        f"{FALL_WINDOW_LEAST_US} microseconds",
+    )
+
+
 Check = Callable[[int, Any], Refused | None]
 
 _ARTICLE = {"operator": "an", "tenant": "a", "viewer": "a"}
@@ -122,7 +141,7 @@ _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
     OfferResource: ("operator", "resource", _check_attributes),
     WithdrawResource: ("operator", "resource", None),
     ChangeFloor: ("operator", "scope", None),
-    ChangeGuard: ("operator", "tree", None),
+    ChangeGuard: ("operator", "tree", _check_guard),
     CordonScope: ("operator", "scope", None),
     UncordonScope: ("operator", "scope", None),
     CloseStatements: ("operator", None, None),
