@@ -25,7 +25,7 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.training import TrainingAdapter
 from laissez.adapters.view import Action, MarketView
 from laissez.model import ChangeFloor, Holding, OfferResource
@@ -61,7 +61,7 @@ class Timed:
         self._held: frozenset[str] = frozenset()
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> TradingTerms:
         return self.adapter.terms
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
@@ -77,8 +77,8 @@ class Timed:
         return actions
 
 
-def terms(name: str, *scopes: str) -> Terms:
-    return Terms(name, scopes or ("h100", "a100"), PERIOD, Budget(1_000 * DOLLAR, 2 * HOUR))
+def terms(name: str, *scopes: str) -> TradingTerms:
+    return TradingTerms(name, scopes or ("h100", "a100"), PERIOD, Budget(1_000 * DOLLAR, 2 * HOUR))
 
 
 def training(number: int) -> tuple[Adapter, Application]:

@@ -34,7 +34,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from laissez.adapters.adapter import Adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.view import Action, MarketView
 from laissez.model import (
     AmendOrder,
@@ -175,7 +175,7 @@ KEEPING = (20 * DOLLAR, 30 * DOLLAR)
 class Quiet(msgspec.Struct, frozen=True):
     """An adapter that wants nothing."""
 
-    terms: Terms
+    terms: TradingTerms
     count: Count
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ class Stream:
         self.world = World(handover_us=Handovers(seed), keeps_log=False, listener=self._listen)
         self._senders: dict[str, Sender] = {}
         offer(self.world, cluster(scale.nodes))
-        terms = Terms("sim", TREES, PERIOD_US)
+        terms = TradingTerms("sim", TREES, PERIOD_US)
         for number in range(scale.tenants):
             kind = "training" if number % 2 else "inference"
             sender = Sender(f"{kind}-{number}", seed)
@@ -331,7 +331,7 @@ class Counted(msgspec.Struct, frozen=True):
     count: Count
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> TradingTerms:
         return self.adapter.terms
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import pytest
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.view import MarketView
 from laissez.model import (
     ChangeFloor,
@@ -34,7 +34,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 DOLLAR = 1_000_000
 PERIOD = 5 * SECOND
-TERMS = Terms("serve", ("h100",), PERIOD)
+TERMS = TradingTerms("serve", ("h100",), PERIOD)
 
 
 def service(requests_per_s: float, trace: Trace | None = None) -> InferenceService:
@@ -150,7 +150,7 @@ def ordered(*, is_h100_free: bool, is_a100_free: bool) -> Counter[str]:
         "h100": Quoted(0, "h100", 5 * DOLLAR, is_h100_free),
         "a100": Quoted(0, "a100", 2 * DOLLAR, is_a100_free),
     }
-    adapter = inference_adapter(Terms("chat", ("h100", "a100"), PERIOD), 10.0 * DOLLAR)
+    adapter = inference_adapter(TradingTerms("chat", ("h100", "a100"), PERIOD), 10.0 * DOLLAR)
     actions = adapter.step(fast_chat(), MarketView(0, (), (), quotes), 0)
     return Counter(each.do.scope for each in actions if isinstance(each.do, PlaceOrder))
 
@@ -173,9 +173,9 @@ def test_nobody_buys_a_node_only_to_find_it_redundant() -> None:
         world.operate(ChangeFloor(kind, dollars * DOLLAR), 0)
         for number in range(3):
             world.operate(OfferResource(f"{kind}/g{number}"), 0)
-    busy = Footprint(Terms("busy", ("h100",), PERIOD), 3, 900 * DOLLAR)
+    busy = Footprint(TradingTerms("busy", ("h100",), PERIOD), 3, 900 * DOLLAR)
     world.join(Tenant("busy", busy, Standing(("h100",), 3)))
-    adapter = inference_adapter(Terms("chat", ("h100", "a100"), PERIOD), float(DOLLAR))
+    adapter = inference_adapter(TradingTerms("chat", ("h100", "a100"), PERIOD), float(DOLLAR))
     world.join(Tenant("chat", adapter, fast_chat(), begins_us=SECOND))
     world.run(2 * MINUTE)
     told = [said.what for said in world.log if said.who == "chat"]

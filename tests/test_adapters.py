@@ -9,7 +9,7 @@ from laissez.adapters.acting import actions_for
 from laissez.adapters.budget import Budget
 from laissez.adapters.econ import EconAdapter, restart_of
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Intent, Keep, Terms, Wish
+from laissez.adapters.intent import Intent, Keep, TradingTerms, Wish
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.adapters.wall import within_budget
@@ -31,7 +31,7 @@ from toy import Crew
 SECOND = 1_000_000
 DOLLAR = 1_000_000
 HOUR = 3_600 * SECOND
-TERMS = Terms("crew", ("h100",), 5 * SECOND)
+TERMS = TradingTerms("crew", ("h100",), 5 * SECOND)
 LEASE = 100 * SECOND
 
 

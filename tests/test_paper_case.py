@@ -19,7 +19,7 @@ import pytest
 
 from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import deadline_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.model import ChangeFloor, Filled, Lost, OfferResource
 from laissez.simulation.world import Tenant, World
 from laissez.workloads.batch import BatchJob, Work
@@ -208,7 +208,7 @@ def test_the_market_moves_a_right_after_its_checkpoint() -> None:
     jobs = {"A": job_of("A", round(0.65 * HOUR)), "B": job_of("B", 1190 * S)}
     for tenant, dollars in (("A", 1.50), ("B", 0.42)):
         budget = Budget(round(dollars * 1_000_000))
-        terms = Terms("job", tuple(HOURS[tenant]), 10 * S, budget)
+        terms = TradingTerms("job", tuple(HOURS[tenant]), 10 * S, budget)
         adapter = deadline_adapter(
             jobs[tenant],
             terms,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.model import Lost, Release
 from laissez.model.paths import covers, tree_of
 from laissez.simulation import trading
@@ -559,7 +559,7 @@ class Fancy(Batch, frozen=True, tag="fancy"):
     def begin(self, at_us: int) -> Any:
         return Fickle(KINDS, 1)
 
-    def adapter(self, app: Any, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: Any, terms: TradingTerms, worth_micros: int) -> Adapter:
         return Footprint(terms, 1, 1)
 
     def performance(self, app: Any) -> float:

@@ -18,7 +18,7 @@ import pytest
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.life import Life, UnknownTenant, live
 from laissez.simulation.life_events import (
@@ -62,7 +62,7 @@ class Fixed(Batch, frozen=True, kw_only=True, tag="fixed"):
 
     limit: int
 
-    def adapter(self, app: Any, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: Any, terms: TradingTerms, worth_micros: int) -> Adapter:
         return Footprint(terms, 1, self.limit)
 
 

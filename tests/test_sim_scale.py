@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.model import Instruction, OfferResource, PlaceOrder, Release, WithdrawResource
 from laissez.simulation.projects import Serving, Training
 from laissez.simulation.world import Tenant, World
@@ -131,7 +131,7 @@ def test_what_is_won_back_at_once_is_never_on_its_way(simulator: Any) -> None:
     node = "h100/z/g0"
     world.operate(OfferResource(node), 0)
     app = simulator.Held()
-    quiet = simulator.Quiet(Terms("t", ("h100",), SECOND_US), simulator.Count())
+    quiet = simulator.Quiet(TradingTerms("t", ("h100",), SECOND_US), simulator.Count())
     world.join(Tenant("ada", quiet, app))
     world.act("ada", PlaceOrder("h100", 1, 1, "first"), 0)
     world.run(SECOND_US)

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from laissez.adapters.adapter import Trader
-from laissez.adapters.asking import Asked, Turns, place_at
+from laissez.adapters.asking import Turns, WishToAsk, scope_to_ask
 from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
@@ -39,7 +39,7 @@ WHY_KEPT = "without it {:.3g} of utility is lost, and {:.0f} s of work"
 WHY_WANTED = "one more adds {:.3g} of utility, {:.3g} at full use"
 
 
-class Offer(msgspec.Struct, frozen=True):
+class WeighedWish(msgspec.Struct, frozen=True):
     """A wish that could be made, what it would bring, and whether it would be filled at once."""
 
     wish: Wish
@@ -142,7 +142,9 @@ class EconAdapter(Trader, frozen=True):
             if not offers:
                 break
             offers.sort(key=lambda offer: (not offer.is_free, offer.rate_per_unit))
-            wishes += turns.ask(Asked(offer.wish, offer.is_free, offer.is_seen) for offer in offers)
+            wishes += turns.ask(
+                WishToAsk(offer.wish, offer.is_free, offer.is_seen) for offer in offers
+            )
             coming.append(offers[0].wish.scope)
             if offers[0].is_free:
                 sure.append(offers[0].wish.scope)
@@ -157,7 +159,7 @@ class EconAdapter(Trader, frozen=True):
         coming: Sequence[str],
         sure: Sequence[str],
         spend: int,
-    ) -> Offer | None:
+    ) -> WeighedWish | None:
         """What a node is worth after all that may come, and no more than if what comes is only of
         its own kind and what is free: one that is of use beside another kind waits for that."""
         offer = self.offer(app, view, scope, coming, spend)
@@ -169,9 +171,9 @@ class EconAdapter(Trader, frozen=True):
 
     def offer(
         self, app: Application, view: MarketView, scope: str, coming: Sequence[str], spend: int
-    ) -> Offer | None:
+    ) -> WeighedWish | None:
         """The order that a node under a scope deserves, after those that are coming."""
-        place = place_at(view, scope)
+        place = scope_to_ask(view, scope)
         if place is None:
             return None
         worth = app.worth_of_gaining(scope, coming)
@@ -189,7 +191,7 @@ class EconAdapter(Trader, frozen=True):
         if limit < 1:
             return None
         wish = Wish(scope, max(1, bid), limit, WHY_WANTED, worth, place.rate)
-        return Offer(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
+        return WeighedWish(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
 
     def starts_in_s(self, app: Any, scope: str) -> float:
         """How long a node to come would cost and do nothing."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laissez.adapters.asking import place_at
+from laissez.adapters.asking import scope_to_ask
 from laissez.adapters.budget import Budget
 from laissez.adapters.econ import WISHES_MAX, EconAdapter
 from laissez.adapters.intent import Intent, Wish, own_holdings
@@ -112,7 +112,7 @@ class TrainingAdapter(EconAdapter, frozen=True):
         places = [
             place
             for scope in dict.fromkeys((*self.near(app, held), *self.terms.scopes))
-            if tree_of(scope) in app.kinds and (place := place_at(view, scope)) is not None
+            if tree_of(scope) in app.kinds and (place := scope_to_ask(view, scope)) is not None
         ]
         free = [place for place in places if place.is_free]
         room = max(0, min(PER_SCOPE, app.spec.nodes_max - len(held)))

@@ -15,9 +15,9 @@ from laissez.cli.running import FILE, for_option, mistakes_shown, read_file, run
 from laissez.client import AsyncClient
 from laissez.model.message import Message
 from laissez.runners.adapter_file import KINDS, read_adapter
-from laissez.runners.entries import Log
+from laissez.runners.entries import EntryLog
 from laissez.runners.live import run_adapter
-from laissez.runners.memory import BadMemory, Kept, Memory, alone_with, read_memory
+from laissez.runners.memory import AdapterMemory, BadMemory, Remembered, alone_with, read_memory
 
 
 class AdapterKind(Message, frozen=True):
@@ -81,7 +81,7 @@ def run(
     described = read_file(file, read_adapter)
     path = memory_path or file.with_name(f"{file.name}.memory")
 
-    async def work(client: AsyncClient, stop: asyncio.Event, log: Log) -> None:
+    async def work(client: AsyncClient, stop: asyncio.Event, log: EntryLog) -> None:
         status = await client.status()
         if status.tenant is None:
             raise click.ClickException(
@@ -89,7 +89,7 @@ def run(
                 "log in with a tenant's token"
             )
         kept = None if fresh else read_memory(path, described.spec.name)
-        remembered = kept or Kept(described.spec.name, status.at)
+        remembered = kept or Remembered(described.spec.name, status.at)
         with mistakes_shown(file):
             built = described.build(remembered.began_us, file.parent)
         await run_adapter(
@@ -98,7 +98,7 @@ def run(
             built.app,
             telemetry=built.telemetry,
             left_out_when_stale=built.left_out_when_stale,
-            memory=Memory(remembered, path),
+            memory=AdapterMemory(remembered, path),
             stop=stop,
             log=log,
             release_on_stop=release,

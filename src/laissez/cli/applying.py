@@ -37,7 +37,15 @@ from laissez.model import (
     Refused,
     WithdrawResource,
 )
-from laissez.topology import Cluster, Guard, Plan, Resource, difference, fold, read_cluster
+from laissez.topology import (
+    Cluster,
+    ClusterPlan,
+    ClusterResource,
+    Guard,
+    difference,
+    fold,
+    read_cluster,
+)
 
 FOLDS_SHOWN = 8
 
@@ -45,8 +53,8 @@ FOLDS_SHOWN = 8
 class _Proposal(msgspec.Struct, frozen=True):
     """A plan, and what of the present market matters for it."""
 
-    plan: Plan
-    add: tuple[Resource, ...]
+    plan: ClusterPlan
+    add: tuple[ClusterResource, ...]
     cordoned: tuple[str, ...]
     held: tuple[str, ...]
 

@@ -12,7 +12,7 @@ from laissez.cli.output import dry_run_option, json_option, say, say_json, say_t
 from laissez.cli.running import FILE, for_option, mistakes_shown, read_file, run_until_stopped
 from laissez.client import AsyncClient
 from laissez.model.message import Message
-from laissez.runners.entries import Log
+from laissez.runners.entries import EntryLog
 from laissez.runners.inframap_file import read_inframap
 from laissez.runners.operating import run_inframap
 
@@ -58,7 +58,7 @@ def run(file: Path, for_us: int | None, restore: bool, dry_run: bool, as_json: b
     with mistakes_shown(file):
         built = described.build(file.parent)
 
-    async def work(client: AsyncClient, stop: asyncio.Event, log: Log) -> None:
+    async def work(client: AsyncClient, stop: asyncio.Event, log: EntryLog) -> None:
         status = await client.status()
         if status.role != "operator":
             raise click.ClickException(

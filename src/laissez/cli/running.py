@@ -25,7 +25,7 @@ from laissez.cli.output import say, say_json
 from laissez.cli.parameters import duration
 from laissez.client import AsyncClient
 from laissez.documents import BadDocument
-from laissez.runners.entries import Entry, Log, sentence
+from laissez.runners.entries import EntryLog, RunnerEntry, sentence
 
 US_PER_S = 1_000_000
 
@@ -35,7 +35,7 @@ for_option = click.option("--for", "for_us", type=duration, help="Stop by itself
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-Work = Callable[[AsyncClient, asyncio.Event, Log], Awaitable[None]]
+Work = Callable[[AsyncClient, asyncio.Event, EntryLog], Awaitable[None]]
 
 
 @contextmanager
@@ -94,7 +94,7 @@ class _Printed:
         self._stop = stop
         self._as_json = as_json
 
-    def __call__(self, entry: Entry) -> None:
+    def __call__(self, entry: RunnerEntry) -> None:
         if self.broken is not None:
             return
         try:

@@ -15,7 +15,7 @@ import msgspec
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.econ import EconAdapter
-from laissez.adapters.intent import Terms, own_holdings
+from laissez.adapters.intent import TradingTerms, own_holdings
 from laissez.adapters.view import Action, MarketView
 from laissez.model import Holding
 from laissez.simulation.projects import Labour, Project
@@ -85,7 +85,7 @@ class WatchedLabour:
     def begin(self, at_us: int) -> WatchedApplication:
         return WatchedApplication(self._labour.begin(at_us), self._labour, self._diary)
 
-    def adapter(self, app: WatchedApplication, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: WatchedApplication, terms: TradingTerms, worth_micros: int) -> Adapter:
         return WatchedAdapter(self._labour.adapter(app.own, terms, worth_micros), self._diary)
 
     def performance(self, app: WatchedApplication) -> float:

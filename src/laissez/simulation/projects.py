@@ -19,7 +19,7 @@ import msgspec
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.econ import EconAdapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.training import TRAINING_PRICING, TrainingAdapter
 from laissez.simulation.oblivious import ObliviousJob
@@ -52,7 +52,7 @@ class Labour(Protocol):
     def begin(self, at_us: int) -> Application:
         """A new application that does this work."""
 
-    def adapter(self, app: Any, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: Any, terms: TradingTerms, worth_micros: int) -> Adapter:
         """Who trades for it, if all of it is worth so much."""
 
     def performance(self, app: Any) -> float:
@@ -79,7 +79,7 @@ class Serving(msgspec.Struct, frozen=True, tag="inference"):
     def begin(self, at_us: int) -> InferenceService:
         return InferenceService(self.spec, self.trace)
 
-    def adapter(self, app: InferenceService, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: InferenceService, terms: TradingTerms, worth_micros: int) -> Adapter:
         """A unit is a request a second, for an hour."""
         per_request = worth_micros / max(1.0, self.requests)
         return EconAdapter(terms, per_request * SECONDS_PER_HOUR, self.pricing)
@@ -107,7 +107,7 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
         job = ObliviousJob if self.bidding == "oblivious" else TrainingJob
         return job(self.spec, at_us)
 
-    def adapter(self, app: TrainingJob, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: TrainingJob, terms: TradingTerms, worth_micros: int) -> Adapter:
         """A unit is an hour of work an hour."""
         value = worth_micros / self.hours
         return TrainingAdapter(terms, value, self.pricing, looks_near=self.bidding == "aware")
@@ -137,7 +137,7 @@ class Batch(msgspec.Struct, frozen=True, tag="batch"):
             checkpoint_every_s=self.checkpoint_every_s,
         )
 
-    def adapter(self, app: BatchJob, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: BatchJob, terms: TradingTerms, worth_micros: int) -> Adapter:
         return deadline_adapter(
             app,
             terms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from laissez.adapters.budget import Budget
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.model.paths import tree_of
 from laissez.simulation.projects import Labour, Project
 from laissez.simulation.setting import CHARGE_UNITS_PER_MICRO, Loss, Setting
@@ -20,7 +20,7 @@ def tenant_for(project: Project, setting: Setting) -> Tenant:
     """The same tenant under every contract."""
     worth = setting.budgets.get(project.name)
     budget = None if worth is None else Budget(worth, project.ends_us)
-    terms = Terms("sim", project.scopes, setting.period_us, budget)
+    terms = TradingTerms("sim", project.scopes, setting.period_us, budget)
     labour: Labour = project.labour
     app = labour.begin(project.arrives_us)
     adapter = labour.adapter(app, terms, PLENTY_MICROS if worth is None else worth)

@@ -8,9 +8,9 @@ never opens a file, never speaks to a market and never carries out what it plans
 """
 
 from laissez.documents import Problem
-from laissez.topology.cluster import Cluster, Floor, Guard, Resource, Tree
+from laissez.topology.cluster import Cluster, ClusterResource, Floor, Guard, Tree
 from laissez.topology.folding import Fold, describe, fold
-from laissez.topology.plan import Change, GuardChange, Plan, difference
+from laissez.topology.plan import Change, ClusterPlan, GuardChange, difference
 from laissez.topology.ranges import expand
 from laissez.topology.reading import RESOURCES_MAX, VERSION, TopologyError, read_cluster
 
@@ -19,13 +19,13 @@ __all__ = [
     "VERSION",
     "Change",
     "Cluster",
+    "ClusterPlan",
+    "ClusterResource",
     "Floor",
     "Fold",
     "Guard",
     "GuardChange",
-    "Plan",
     "Problem",
-    "Resource",
     "TopologyError",
     "Tree",
     "describe",
