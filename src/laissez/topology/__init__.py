@@ -2,7 +2,7 @@
 
 `read_cluster` reads the YAML description of a cluster, or says all that is wrong with it at once;
 `difference` plans how to get from the resources of a market to those of a file; `describe` folds
-paths back into ranges, for people to read. This room may import `model`, `amounts`, `documents`,
+paths back into ranges, for people to read. This room may import `amounts`, and `documents`,
 which has the lines of a file and shows what is wrong in them, and PyYAML for the types of nodes. It
 never opens a file, never speaks to a market and never carries out what it plans.
 """
