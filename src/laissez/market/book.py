@@ -269,7 +269,7 @@ class Depth:
         return sorted(self._in_any_order(), key=lambda order: order.sequence)
 
     def _in_any_order(self) -> list[Order]:
-        return [e[2] for heap in self.by_tenant.values() for e in heap if e[2].live]
+        return [order for heap in self.by_tenant.values() for _, _, order in heap if order.live]
 
     def highest_limit(self) -> Order | None:
         limits = self.limits

@@ -83,20 +83,20 @@ class ChargeTrace:
         for steps in self.pasts:
             floors.append(0)
             prices.append(0)
-            place = len(floors) - 1
+            position = len(floors) - 1
             first = max(step_index(steps, self.since), 0)
             for index in range(first, steps_before(steps, self.until)):
                 at, floor, highest, by, second = steps[index]
-                changes.append((at, place, floor, second if by == owner else highest))
+                changes.append((at, position, floor, second if by == owner else highest))
         if len(self.pasts) > 1:
             changes.sort(key=itemgetter(0))
         start = self.since
-        for at, place, floor, price in changes:
+        for at, position, floor, price in changes:
             if at > start:
                 yield start, at, max(floors), max(prices)
                 start = at
-            floors[place] = floor
-            prices[place] = price
+            floors[position] = floor
+            prices[position] = price
         if self.until > start:
             yield start, self.until, max(floors), max(prices)
 

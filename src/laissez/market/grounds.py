@@ -86,18 +86,18 @@ class Ground:
                 self._append(steps[index][0], steps[index][1:])
             return
         times, pressures = self.over.times, self.over.pressures
-        place = len(times)
-        while times[place - 1] >= since and place > 1:
-            place -= 1
-        while first < end or place < len(times):
+        position = len(times)
+        while times[position - 1] >= since and position > 1:
+            position -= 1
+        while first < end or position < len(times):
             at = steps[first][0] if first < end else now
-            if place < len(times) and times[place] <= at:
-                at = times[place]
-                place += 1
+            if position < len(times) and times[position] <= at:
+                at = times[position]
+                position += 1
             if first < end and steps[first][0] == at:
                 self._own = steps[first][1:]
                 first += 1
-            self._append(at, together(pressures[place - 1], self._own))
+            self._append(at, together(pressures[position - 1], self._own))
 
     def _append(self, at: int, pressure: Pressure) -> None:
         """From `at` on, this presses."""
@@ -168,8 +168,8 @@ class Ground:
         """
         if self.on_by[-1] < rate:
             return False
-        place = bisect_right(self._least_until, since)
-        return place == len(self._least) or self._least[place] >= rate
+        position = bisect_right(self._least_until, since)
+        return position == len(self._least) or self._least[position] >= rate
 
     def shortfall(self, rate: int, since: int, until: int) -> int:
         """The integral of what the rate for everybody lacked to `rate`."""
@@ -226,8 +226,8 @@ class Ground:
         times = self.times
         first = self.index_at(since)
         found = []
-        for place in range(bisect_left(episodes, first), len(episodes)):
-            index = episodes[place]
+        for position in range(bisect_left(episodes, first), len(episodes)):
+            index = episodes[position]
             start = max(times[index], since)
             end = times[index + 1] if index + 1 < len(times) else until
             if start >= until:
@@ -243,12 +243,12 @@ class Ground:
         del self.times[:index], self.pressures[:index], self.on_others[:index], self.on_by[:index]
         del self._spans[:index]
         self.episodes = {}
-        for place, pressure in enumerate(self.pressures):
+        for position, pressure in enumerate(self.pressures):
             if pressure[2] is not None:
-                self.episodes.setdefault(pressure[2], []).append(place)
+                self.episodes.setdefault(pressure[2], []).append(position)
         self._tables = {}
-        place = bisect_right(self._least_until, oldest)
-        del self._least[:place], self._least_until[:place]
+        position = bisect_right(self._least_until, oldest)
+        del self._least[:position], self._least_until[:position]
 
 
 class SortedBlock:

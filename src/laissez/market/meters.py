@@ -70,7 +70,9 @@ class Meter:
 
     def forget_before(self, oldest: int, holders: Collection[str]) -> None:
         """Drop what no holding needs that began at `oldest` or later."""
-        self.otherwise = {t: total for t, total in self.otherwise.items() if t in holders}
+        self.otherwise = {
+            tenant: total for tenant, total in self.otherwise.items() if tenant in holders
+        }
         if self.ground is not None:
             self.ground.forget_before(oldest)
 
@@ -98,10 +100,10 @@ class MeterUpdater:
 
     def __init__(self, books: Sequence[Metered], now: int) -> None:
         self._now = now
-        self._ground, place = _lowest_ground(books, now)
+        self._ground, position = _lowest_ground(books, now)
         self._meters: list[Meter] = []
         least = self._ground.least()
-        for at in range(place, len(books)):
+        for at in range(position, len(books)):
             book = books[at]
             meter = book.meter
             # A book that never pressed with more than the least that the ground pressed with has
@@ -111,7 +113,7 @@ class MeterUpdater:
                 if meter is None:
                     meter = book.meter = Meter(book.born)
                 if meter.until < now:
-                    _count(book, meter, books[place:at], self._ground, now)
+                    _count(book, meter, books[position:at], self._ground, now)
                     meter.until = now
             if meter is not None:
                 self._meters.append(meter)
@@ -125,13 +127,13 @@ class MeterUpdater:
 
 
 def _lowest_ground(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
-    """The lowest ground on a path, up to date, and the place of the first book below it."""
+    """The lowest ground on a path, up to date, and the position of the first book below it."""
     ground = _root_ground(books[0])
     if ground.until < now:
         ground.extend(now)
-    place = 1
-    while place < len(books):
-        book = books[place]
+    position = 1
+    while position < len(books):
+        book = books[position]
         meter = book.meter
         if meter is None:
             break
@@ -152,8 +154,8 @@ def _lowest_ground(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
             if _leave_ground(meter, ground, book, now):
                 break
             ground = meter.ground
-        place += 1
-    return ground, place
+        position += 1
+    return ground, position
 
 
 def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
@@ -163,8 +165,7 @@ def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
     tenants; every change over it would be met by this one. Not in a leaf's book, under which
     there is nothing.
     """
-    # One change at most is counted for each time the meter is read: of several between two
-    # readings, the meters below meet only as many as they were read in between.
+    # An estimate that costs nothing: whether it changed since it was last read, not how often.
     if book.steps and book.steps[-1][0] >= meter.until:
         meter.changes += 1
     if meter.seen is not None:
@@ -191,8 +192,8 @@ def _make_ground(book: Metered, meter: Meter, over: Ground, now: int) -> Ground:
 
     Up to now a path through it was read as the ground over it and its own meter together; from now
     on this ground is read instead of both. It goes on from their sum, for everybody and for each
-    tenant, so that what holdings have noted stays right. It remembers as far back as any meter
-    below may have been read last.
+    tenant, so that what holdings have noted stays right. It remembers what was since the oldest
+    holding under it began: no meter below has to count more.
     """
     ground = Ground(book, over, max(over.times[0], min(book.node.oldest, now)))
     ground.extend(now)

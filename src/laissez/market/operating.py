@@ -252,7 +252,9 @@ def _guard_falling_floors(
 ) -> None:
     """Floors on their way down go on under the new guard, or at once where they were asked to."""
     if tree.guard.fall is None or tree.guard.window != before.window:
-        tree.descents = {path: d for path, d in tree.descents.items() if d.pending}
+        tree.descents = {
+            path: descent for path, descent in tree.descents.items() if descent.pending
+        }
     falling = [descent for descent in tree.descents.values() if descent.pending]
     for descent in sorted(falling, key=lambda descent: descent.sequence):
         node = state.nodes[descent.scope]

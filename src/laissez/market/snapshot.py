@@ -134,8 +134,8 @@ def _capture(state: State) -> MarketState:
         nodes=nodes,
         books=sorted(filter(None, map(_capture_book, books)), key=lambda book: book.scope),
         orders=[
-            OrderState(o.id, o.tenant, o.scope, o.price, o.limit, o.expires, o.sequence)
-            for o in sorted(state.orders.values(), key=lambda order: order.sequence)
+            _capture_order(order)
+            for order in sorted(state.orders.values(), key=lambda order: order.sequence)
         ],
         accounts=[
             AccountState(account.name, account.settled, list(account.holdings))
@@ -168,6 +168,18 @@ def _capture_nodes(node: Leaf | Scope, into: list[NodeState], now: int) -> None:
         into.append(NodeState(node.path, False))
         for child in children_of(node):
             _capture_nodes(child, into, now)
+
+
+def _capture_order(order: Order) -> OrderState:
+    return OrderState(
+        order.id,
+        order.tenant,
+        order.scope,
+        order.price,
+        order.limit,
+        order.expires,
+        order.sequence,
+    )
 
 
 def _capture_book(book: Book) -> BookState | None:
