@@ -29,10 +29,9 @@ from laissez.adapters.intent import Terms
 from laissez.adapters.training import TrainingAdapter
 from laissez.adapters.view import Action, MarketView
 from laissez.model import ChangeFloor, Holding, OfferResource
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
@@ -40,8 +39,9 @@ from laissez.workloads.inference import (
     Trace,
     preset,
 )
-from laissez.workloads.standing import Standing
-from laissez.workloads.training import Group, Setup, TrainingJob, TrainingSpec, plan
+from laissez.performance.standing import Standing
+from laissez.performance.training import Group, Setup, TrainingJob, TrainingSpec, plan
+from laissez.simulation.kernel.world import Tenant, World
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND

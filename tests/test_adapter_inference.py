@@ -19,8 +19,7 @@ from laissez.model import (
     Quoted,
     Release,
 )
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.inference import (
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
@@ -28,7 +27,8 @@ from laissez.workloads.inference import (
     Trace,
     preset,
 )
-from laissez.workloads.standing import Standing
+from laissez.performance.standing import Standing
+from laissez.simulation.kernel.world import Tenant, World
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -30,10 +30,9 @@ from laissez.model import (
 )
 from laissez.model.paths import covers
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
@@ -41,7 +40,8 @@ from laissez.workloads.inference import (
     Trace,
     preset,
 )
-from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
+from laissez.performance.training import Setup, TrainingJob, TrainingSpec
+from laissez.simulation.kernel.world import Tenant, World
 from toy import Crew
 
 SECOND = 1_000_000

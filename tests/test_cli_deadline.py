@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 from laissez.cli import deadline as commands
 from laissez.cli import evaluating
 from laissez.cli.main import cli
-from laissez.deadline import evaluation
 from laissez.deadline.generator import sample_traces
-from laissez.deadline.reading import built_in
 from laissez.deadline.traces import Trace
+from laissez.experiments.deadline import evaluation
+from laissez.experiments.deadline.reading import built_in
 from missing_module import hide
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from laissez.cli import reproduce as commands
 from laissez.cli.main import cli
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.figures import contention
-from laissez.simulation.figures.contention import Alones, Comer, Comers, Play
-from laissez.simulation.figures.figure import Outcome
-from laissez.simulation.regimes import Alone
+from laissez.experiments.figures import contention
+from laissez.experiments.figures.contention import Alones, Comer, Comers, Play
+from laissez.experiments.summaries import Outcome
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.scenarios.regimes import Alone
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LIGHT_SEED = 102

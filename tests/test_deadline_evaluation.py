@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from laissez.deadline import evaluation
-from laissez.deadline.evaluation import evaluate, load_traces, on_traces
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, BadJob, Observation, Offer
 from laissez.deadline.policy import Policy
-from laissez.deadline.reading import built_in, read_built_in, read_study
 from laissez.deadline.registry import POLICIES, Brief, Known
-from laissez.deadline.study import BadStudy, Result, Study, Tallies, changed, labels
 from laissez.deadline.traces import Trace
+from laissez.experiments.deadline import evaluation
+from laissez.experiments.deadline.evaluation import evaluate, load_traces, on_traces
+from laissez.experiments.deadline.reading import built_in, read_built_in, read_study
+from laissez.experiments.deadline.study import BadStudy, Result, Study, Tallies, changed, labels
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "spot"
 HOUR_US = US_PER_HOUR

@@ -9,15 +9,17 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from laissez.deadline.evaluation import evaluate
-from laissez.deadline.figures import BadPicture, draw_decisions, draw_study, draw_traces
-from laissez.deadline.figures.decisions import stretches
-from laissez.deadline.figures.page import KIND_COLOURS, LOOKS
-from laissez.deadline.figures.sweeps import HALVES, marked_traces, panels_of
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, Job, Kind, Offer
 from laissez.deadline.registry import POLICIES, Brief, make
-from laissez.deadline.study import (
+from laissez.deadline.traces import Trace
+from laissez.deadline.world import Step, Zone, run
+from laissez.experiments.deadline.evaluation import evaluate
+from laissez.experiments.deadline.figures import BadPicture, draw_decisions, draw_study, draw_traces
+from laissez.experiments.deadline.figures.decisions import stretches
+from laissez.experiments.deadline.figures.looks import KIND_COLOURS, LOOKS
+from laissez.experiments.deadline.figures.sweeps import HALVES, marked_traces, panels_of
+from laissez.experiments.deadline.study import (
     Grouping,
     PartResult,
     Plot,
@@ -29,8 +31,6 @@ from laissez.deadline.study import (
     Tally,
     labels,
 )
-from laissez.deadline.traces import Trace
-from laissez.deadline.world import Step, Zone, run
 
 TICK_US = US_PER_HOUR // 6
 SPOT_RATE = 1_000_000

@@ -25,9 +25,9 @@ from laissez.deadline.lindy import (
     hazard_per_hour,
 )
 from laissez.deadline.omniscient import best_plan
-from laissez.deadline.study import is_held_out
 from laissez.deadline.traces import load_all
 from laissez.deadline.world import Future, Zone, run
+from laissez.experiments.deadline.study import is_held_out
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "spot"
 HOUR = US_PER_HOUR

@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from laissez.cli.planning import plan as plan_command
 from laissez.cli.run_picture import picture
 from laissez.deadline.classic import Greedy, OnDemandOnly
-from laissez.deadline.evaluation import evaluate, load_traces
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Observation, Offer
 from laissez.deadline.plan import (
@@ -33,9 +32,10 @@ from laissez.deadline.plan import (
     watched_every,
 )
 from laissez.deadline.policy import Policy
-from laissez.deadline.reading import _Document, _Fields, built_in, read_study
 from laissez.deadline.traces import BadTrace, Trace
 from laissez.deadline.world import Outcome, Zone, run
+from laissez.experiments.deadline.evaluation import evaluate, load_traces
+from laissez.experiments.deadline.reading import _Document, _Fields, built_in, read_study
 from missing_module import hide
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

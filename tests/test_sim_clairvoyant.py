@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from laissez.model.paths import tree_of
-from laissez.simulation import clairvoyant
-from laissez.simulation.clairvoyant import Sizes, bound, samples_per_s, training_curve
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.population import GPUS, HARDWARE, SERVED, SPEEDS
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.regimes import alone, prices
-from laissez.simulation.setting import Setting
-from laissez.workloads.inference import (
+from laissez.performance.inference import (
     PRESETS,
     InferenceSpec,
     Load,
@@ -26,9 +19,16 @@ from laissez.workloads.inference import (
     preset,
     profile,
 )
-from laissez.workloads.inference.capacity import Pool, node_rates
-from laissez.workloads.inference.delivery import quality
-from laissez.workloads.training import MODELS, Group, Setup, TrainingSpec, planner_of
+from laissez.performance.inference.capacity import Pool, node_rates
+from laissez.performance.inference.delivery import quality
+from laissez.performance.training import MODELS, Group, Setup, TrainingSpec, planner_of
+from laissez.simulation.contracts import clairvoyant
+from laissez.simulation.contracts.clairvoyant import Sizes, bound, samples_per_s, training_curve
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.setting import Setting
+from laissez.simulation.demand.population import GPUS, HARDWARE, SERVED, SPEEDS
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.scenarios.regimes import alone, prices
 
 SLOT_US = 60_000_000
 KINDS = ("h100", "a100")

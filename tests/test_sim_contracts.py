@@ -19,14 +19,17 @@ from hypothesis import strategies as st
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
+from laissez.experiments.metrics import ENDINGS
 from laissez.model import Lost, Release
 from laissez.model.paths import covers, tree_of
-from laissez.simulation import trading
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.metrics import ENDINGS
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.rules import WARNING_US, Asker, FairShare, Totals
-from laissez.simulation.setting import (
+from laissez.performance.inference import Hardware, InferenceSpec, Load, Trace, preset
+from laissez.performance.standing import Standing
+from laissez.performance.training import Setup, TrainingSpec
+from laissez.performance.training.planner import planner_of
+from laissez.simulation.contracts import trading
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.rules import WARNING_US, Asker, FairShare, Totals
+from laissez.simulation.contracts.setting import (
     CHARGE_UNITS_PER_MICRO,
     TOO_DEAR,
     History,
@@ -34,13 +37,10 @@ from laissez.simulation.setting import (
     Setting,
     Stint,
 )
-from laissez.simulation.stage import Given, Tenant
-from laissez.simulation.streams import Handovers, stream
-from laissez.simulation.world import World
-from laissez.workloads.inference import Hardware, InferenceSpec, Load, Trace, preset
-from laissez.workloads.standing import Standing
-from laissez.workloads.training import Setup, TrainingSpec
-from laissez.workloads.training.planner import planner_of
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.kernel.stage import Given, Tenant
+from laissez.simulation.kernel.streams import Handovers, stream
+from laissez.simulation.kernel.world import World
 
 S = 1_000_000
 KINDS = ("h100", "a100")

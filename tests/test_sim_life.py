@@ -19,9 +19,15 @@ import pytest
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.life import Life, UnknownTenant, live
-from laissez.simulation.life_events import (
+from laissez.performance.application import Worth
+from laissez.performance.inference import InferenceSpec, Load, Trace, preset
+from laissez.performance.training import Setup, TrainingSpec
+from laissez.simulation.contracts.recording import micros
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.setting import Prices, Setting, Stint
+from laissez.simulation.demand.population import HARDWARE
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.life.events import (
     Arrives,
     Bid,
     Bids,
@@ -35,17 +41,11 @@ from laissez.simulation.life_events import (
     Rates,
     Receives,
 )
-from laissez.simulation.life_telling import tell, told_events
-from laissez.simulation.life_watching import Diary, Moved
-from laissez.simulation.life_writing import Writing
-from laissez.simulation.population import HARDWARE
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.recording import micros
-from laissez.simulation.regimes import Alone, alone
-from laissez.simulation.setting import Prices, Setting, Stint
-from laissez.workloads.application import Worth
-from laissez.workloads.inference import InferenceSpec, Load, Trace, preset
-from laissez.workloads.training import Setup, TrainingSpec
+from laissez.simulation.life.life import Life, UnknownTenant, live
+from laissez.simulation.life.telling import tell, told_events
+from laissez.simulation.life.watching import Diary, Moved
+from laissez.simulation.life.writing import Writing
+from laissez.simulation.scenarios.regimes import Alone, alone
 
 MINUTE_US = 60_000_000
 DOLLAR = 1_000_000
@@ -426,7 +426,7 @@ def test_a_node_that_never_came_is_missed() -> None:
 def test_a_life_is_drawn(contract: str, suffix: str, tmp_path: Path) -> None:
     """A picture is written, the same bytes for the same life."""
     pytest.importorskip("matplotlib")
-    from laissez.simulation.life_picture import picture  # noqa: PLC0415
+    from laissez.experiments.life_picture import picture  # noqa: PLC0415
 
     paths = [tmp_path / f"{name}{suffix}" for name in ("one", "two")]
     for path in paths:

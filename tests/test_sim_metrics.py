@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.simulation import regimes
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.intervals import (
+from laissez.experiments.intervals import (
     Interval,
     lowering,
     mean_interval,
@@ -20,7 +18,7 @@ from laissez.simulation.intervals import (
     ratio,
     t_quantile,
 )
-from laissez.simulation.metrics import (
+from laissez.experiments.metrics import (
     Metrics,
     Moves,
     Quartiles,
@@ -30,9 +28,11 @@ from laissez.simulation.metrics import (
     retention,
     volatility,
 )
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.regimes import Alone
-from laissez.simulation.setting import (
+from laissez.performance.inference import Hardware, InferenceSpec, Load, Trace, preset
+from laissez.performance.training import Setup, TrainingSpec
+from laissez.performance.training.planner import planner_of
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.setting import (
     CHARGE_UNITS_PER_MICRO,
     History,
     Loss,
@@ -40,9 +40,9 @@ from laissez.simulation.setting import (
     Setting,
     Stint,
 )
-from laissez.workloads.inference import Hardware, InferenceSpec, Load, Trace, preset
-from laissez.workloads.training import Setup, TrainingSpec
-from laissez.workloads.training.planner import planner_of
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.scenarios import regimes
+from laissez.simulation.scenarios.regimes import Alone
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -13,24 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from laissez.simulation import runs as running
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.figures import FIGURES, contention, contention_tables
-from laissez.simulation.figures.contention import Alones, Comer, Comers, Play, cluster_of
-from laissez.simulation.figures.figure import (
-    QUICK_SEEDS,
-    SEEDS,
-    Closeup,
-    Outcome,
-    Summary,
-    Table,
-    Wanted,
-    summary_of,
-)
-from laissez.simulation.fitted import requests_of
-from laissez.simulation.metrics import Metrics, Moves, Quartiles, Throughput, measure
-from laissez.simulation.projects import Batch, Project
-from laissez.simulation.regimes import (
+from laissez.experiments import runs as running
+from laissez.experiments.figures import FIGURES, contention, contention_tables
+from laissez.experiments.figures.contention import Alones, Comer, Comers, Play, cluster_of
+from laissez.experiments.figures.figure import QUICK_SEEDS, SEEDS, Closeup, Table, Wanted
+from laissez.experiments.metrics import Metrics, Moves, Quartiles, Throughput, measure
+from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+from laissez.experiments.summaries import Outcome, Summary, summary_of
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.demand.fitted import requests_of
+from laissez.simulation.demand.projects import Batch, Project
+from laissez.simulation.scenarios.regimes import (
     READINGS,
     REGIMES,
     Alone,
@@ -38,7 +31,6 @@ from laissez.simulation.regimes import (
     crowd_of,
     setting_of,
 )
-from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
 
 
 class Toy(msgspec.Struct, frozen=True):
@@ -198,15 +190,15 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_source_of_every_deciding_room_counts(tmp_path: Path) -> None:
     """Text, names and new files of a room count; pictures, tables and other rooms don't."""
-    tables = "simulation/figures/contention_tables.py"
-    for name in ("market/book.py", "simulation/figures/drawing.py", tables, "cli/main.py"):
+    tables = "experiments/figures/contention_tables.py"
+    for name in ("market/book.py", "experiments/contract_pictures.py", tables, "cli/main.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     seen = [running.digest(running.source_parts(tmp_path))]
-    for name in ("simulation/figures/drawing.py", tables, "cli/main.py", "cli/new.py"):
+    for name in ("experiments/contract_pictures.py", tables, "cli/main.py", "cli/new.py"):
         (tmp_path / name).write_text("2")
         assert running.digest(running.source_parts(tmp_path)) == seen[0]
-    for name in ("market/book.py", "market/new.py", "simulation/figures/figure.py"):
+    for name in ("market/book.py", "market/new.py", "experiments/figures/figure.py"):
         (tmp_path / name).write_text("2")
         seen.append(running.digest(running.source_parts(tmp_path)))
     (tmp_path / "market/new.py").rename(tmp_path / "market/other.py")
@@ -220,7 +212,7 @@ def test_every_room_that_a_run_enters_decides() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, laissez.simulation.scenario_runs, laissez.simulation.figures;"
+            "import sys, laissez.experiments.scenario.comparing, laissez.experiments.figures;"
             "print(*sorted({n.split('.')[1] for n in sys.modules if n.startswith('laissez.')}))",
         ],
         capture_output=True,
@@ -235,7 +227,8 @@ def test_the_rooms_that_decide_are_there() -> None:
     house = Path(running.__file__).parent.parent
     names = [part.decode() for part in list(running.source_parts(house))[::2]]
     assert {name.split("/")[0] for name in names} == set(running.DECIDING_ROOMS)
-    assert "simulation/figures/contention.py" in names
+    assert "experiments/figures/contention.py" in names
+    assert [name for name in running.PICTURES if not (house / name).exists()] == []
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -499,7 +492,7 @@ def test_the_picture_is_the_same_each_time(report: contention.Report, tmp_path: 
 def test_contracts_differ_in_more_than_colour() -> None:
     """A copier keeps them apart, in lines and in boxes."""
     pytest.importorskip("matplotlib")
-    from laissez.simulation.figures.drawing import LOOKS  # noqa: PLC0415
+    from laissez.experiments.contract_pictures import LOOKS  # noqa: PLC0415
 
     assert list(LOOKS) == list(FIGURES["6"].contracts)
     assert len({its.marker for its in LOOKS.values()}) == len(LOOKS)

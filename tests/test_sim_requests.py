@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.simulation.fitted import FITS, Fitted, requests_of
-from laissez.simulation.requests import (
+from laissez.simulation.demand.fitted import FITS, Fitted, requests_of
+from laissez.simulation.demand.requests import (
     SERVICES,
     STEP_S,
     WINDOW_S,
@@ -24,7 +24,7 @@ from laissez.simulation.requests import (
     Step,
     steps_of,
 )
-from laissez.simulation.streams import stream
+from laissez.simulation.kernel.streams import stream
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 STEPS = WINDOW_S // STEP_S

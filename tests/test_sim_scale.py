@@ -15,8 +15,8 @@ import pytest
 
 from laissez.adapters.intent import Terms
 from laissez.model import Instruction, OfferResource, PlaceOrder, Release, WithdrawResource
-from laissez.simulation.projects import Serving, Training
-from laissez.simulation.world import Tenant, World
+from laissez.simulation.demand.projects import Serving, Training
+from laissez.simulation.kernel.world import Tenant, World
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SECOND_US = 1_000_000

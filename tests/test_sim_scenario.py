@@ -10,17 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laissez.documents import BadDocument, Problem
-from laissez.simulation import population, regimes
-from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
-from laissez.simulation.fitted import Fitted
-from laissez.simulation.population import number_of
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.requests import Step
-from laissez.simulation.runs import Runs
-from laissez.simulation.scenario import Scenario, read_scenario
-from laissez.simulation.scenario_example import EXAMPLE
-from laissez.simulation.scenario_loads import mean_of, read_load
-from laissez.simulation.scenario_runs import (
+from laissez.experiments.runs import Runs
+from laissez.experiments.scenario.comparing import (
     Comparison,
     Play,
     Source,
@@ -28,9 +19,19 @@ from laissez.simulation.scenario_runs import (
     files_of,
     run_play,
 )
-from laissez.workloads.inference import Load, preset, profile
-from laissez.workloads.inference.capacity import node_rates
-from laissez.workloads.training import Setup, planner_of
+from laissez.performance.inference import Load, preset, profile
+from laissez.performance.inference.capacity import node_rates
+from laissez.performance.training import Setup, planner_of
+from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
+from laissez.simulation.demand import population
+from laissez.simulation.demand.fitted import Fitted
+from laissez.simulation.demand.population import number_of
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.demand.requests import Step
+from laissez.simulation.scenarios import regimes
+from laissez.simulation.scenarios.example import EXAMPLE
+from laissez.simulation.scenarios.loads import mean_of, read_load
+from laissez.simulation.scenarios.scenario import Scenario, read_scenario
 
 REPO = Path(__file__).resolve().parent.parent
 EXAMPLES = REPO / "examples" / "scenarios"

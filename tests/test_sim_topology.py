@@ -8,11 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laissez.model.paths import tree_of
-from laissez.simulation.figures import FIGURES, topology
-from laissez.simulation.figures.contention import cluster_of
-from laissez.simulation.figures.figure import Closeup, Table, Wanted
-from laissez.simulation.figures.topology import (
+from laissez.experiments.figures import FIGURES, topology
+from laissez.experiments.figures.contention import cluster_of
+from laissez.experiments.figures.figure import Closeup, Table, Wanted
+from laissez.experiments.figures.topology import (
     BATCHES,
     FIGURE,
     GLOBAL_BATCH,
@@ -26,10 +25,11 @@ from laissez.simulation.figures.topology import (
     jobs_of,
     setting_for,
 )
-from laissez.simulation.intervals import Interval
-from laissez.simulation.projects import Training
-from laissez.simulation.runs import Runs
-from laissez.workloads.training import spot_of
+from laissez.experiments.intervals import Interval
+from laissez.experiments.runs import Runs
+from laissez.model.paths import tree_of
+from laissez.performance.training import spot_of
+from laissez.simulation.demand.projects import Training
 
 SEEDS = (100, 101)
 HOURS = {"aware": 12.0, "anywhere": 8.0, "oblivious": 6.0, "fcfs": 9.0, "clairvoyant": 16.0}

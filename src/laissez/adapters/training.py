@@ -31,7 +31,7 @@ from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import covers, tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.workloads.training import Group, Plan, TrainingJob, plan
+from laissez.performance.training import Group, Plan, TrainingJob, plan
 
 TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""

@@ -11,16 +11,16 @@ from rich.table import Table
 
 from laissez.cli.amounts import counted, show_duration, show_rate
 from laissez.cli.output import table
+from laissez.experiments.scenario.comparing import Comparison, Played, done_alone, kind_of
+from laissez.experiments.summaries import Summary
 from laissez.model.message import Message
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.simulation.figures.figure import Summary
-from laissez.simulation.life import Life
-from laissez.simulation.projects import Class, Project
-from laissez.simulation.regimes import Alone
-from laissez.simulation.scenario import Scenario
-from laissez.simulation.scenario_runs import Comparison, Played, done_alone, kind_of
-from laissez.simulation.setting import Setting
+from laissez.simulation.contracts.setting import Setting
+from laissez.simulation.demand.projects import Class, Project
+from laissez.simulation.life.life import Life
+from laissez.simulation.scenarios.regimes import Alone
+from laissez.simulation.scenarios.scenario import Scenario
 
 ENOUGH: dict[Class, float] = {"inference": 0.6, "training": 0.99, "batch": 0.99}
 """Who gets less than this done alone asks for more than the cluster can do. Even a service that has

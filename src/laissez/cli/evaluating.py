@@ -23,13 +23,14 @@ from laissez.cli.amounts import counted
 from laissez.cli.output import PIPE_WIDTH, json_option, progress_bar, say, say_json, table, warn
 from laissez.cli.parameters import FiniteRange, duration
 from laissez.cli.pictures import PICTURE, check_picture, need_matplotlib
-from laissez.deadline.evaluation import NeedsTraces, load_traces, on_traces
-from laissez.deadline.evaluation import evaluate as evaluate_study
 from laissez.deadline.job import BadJob
-from laissez.deadline.reading import built_in, read_built_in, read_study
 from laissez.deadline.registry import POLICIES
 from laissez.deadline.statistics import statistics
-from laissez.deadline.study import (
+from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace, load
+from laissez.experiments.deadline.evaluation import NeedsTraces, load_traces, on_traces
+from laissez.experiments.deadline.evaluation import evaluate as evaluate_study
+from laissez.experiments.deadline.reading import built_in, read_built_in, read_study
+from laissez.experiments.deadline.study import (
     BadStudy,
     PartResult,
     Result,
@@ -38,7 +39,6 @@ from laissez.deadline.study import (
     Tally,
     changed,
 )
-from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace, load
 from laissez.model.message import Message
 from laissez.model.wire import encode
 
@@ -206,7 +206,7 @@ def spot_folder(data: Path) -> Path:
 
 def figures() -> Any:
     """The room's pictures."""
-    from laissez.deadline import figures as found  # noqa: PLC0415
+    from laissez.experiments.deadline import figures as found  # noqa: PLC0415
 
     return found
 

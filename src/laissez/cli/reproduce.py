@@ -1,6 +1,6 @@
 """`laissez reproduce`: a figure of ours, run again on this machine: tables, JSON, a picture.
 
-The figures lie in `laissez.simulation.figures`, a file each. Here is only what all of them have in
+The figures lie in `laissez.experiments.figures`, a file each. Here is only what all of them have in
 common: what to run of it, where results are kept, and how they are shown. `--explain` runs no
 figure but one of its runs, and tells the life of one tenant in it.
 """
@@ -23,15 +23,22 @@ from laissez.cli.pictures import PICTURE, check_picture
 EXTRA = "laissez[simulation]"
 
 try:
-    from laissez.simulation.contracts import CONTRACTS
-    from laissez.simulation.figures import FIGURES
-    from laissez.simulation.figures.figure import QUICK_SEEDS, SEEDS, Closeup, Figure, Table, Wanted
-    from laissez.simulation.fitted import requests_of
-    from laissez.simulation.life import UnknownTenant, live
-    from laissez.simulation.life_telling import tell
-    from laissez.simulation.regimes import BASE_SHARES, READINGS, Reading
-    from laissez.simulation.requests import BadData, files_of
-    from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+    from laissez.experiments.figures import FIGURES
+    from laissez.experiments.figures.figure import (
+        QUICK_SEEDS,
+        SEEDS,
+        Closeup,
+        Figure,
+        Table,
+        Wanted,
+    )
+    from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+    from laissez.simulation.contracts.registry import CONTRACTS
+    from laissez.simulation.demand.fitted import requests_of
+    from laissez.simulation.demand.requests import BadData, files_of
+    from laissez.simulation.life.life import UnknownTenant, live
+    from laissez.simulation.life.telling import tell
+    from laissez.simulation.scenarios.regimes import BASE_SHARES, READINGS, Reading
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
@@ -331,7 +338,7 @@ def _explain(
         say(_where(figure, closeup))
         say("\n".join(tell(life)))
     if plot is not None:
-        from laissez.simulation.life_picture import picture  # noqa: PLC0415
+        from laissez.experiments.life_picture import picture  # noqa: PLC0415
 
         picture(life, plot)
         if not as_json:

@@ -25,24 +25,24 @@ from laissez.cli.comparing import (
 from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.cli.pictures import PICTURE, check_picture
 from laissez.cli.running import FILE, mistakes_shown
-from laissez.model.message import Message
-from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
-from laissez.simulation.figures.contention import LABELS
-from laissez.simulation.life import UnknownTenant, live
-from laissez.simulation.life_telling import tell
-from laissez.simulation.requests import BadData
-from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
-from laissez.simulation.scenario_example import EXAMPLE
-from laissez.simulation.scenario_runs import (
+from laissez.experiments.figures.contention import LABELS
+from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+from laissez.experiments.scenario.comparing import (
     Comparison,
     Source,
     alone_of,
     files_of,
     setting_of,
 )
-from laissez.simulation.scenario_runs import (
+from laissez.experiments.scenario.comparing import (
     compare as compare_contracts,
 )
+from laissez.model.message import Message
+from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
+from laissez.simulation.demand.requests import BadData
+from laissez.simulation.life.life import UnknownTenant, live
+from laissez.simulation.life.telling import tell
+from laissez.simulation.scenarios.example import EXAMPLE
 
 FIRST_SEED = 1
 EXTRA = "laissez[simulation]"
@@ -348,6 +348,6 @@ def _requests(data: Path | None) -> str:
 
 
 def _pictures() -> Any:
-    from laissez.simulation import scenario_picture  # noqa: PLC0415
+    from laissez.experiments.scenario import picture as scenario_picture  # noqa: PLC0415
 
     return scenario_picture
