@@ -50,10 +50,10 @@ from laissez.model import (
     Release,
     Transferred,
 )
-from laissez.performance.inference import Trace
+from laissez.performance.inference import LoadTrace
 from laissez.simulation.contracts.recording import Recorder, tenant_for
 from laissez.simulation.contracts.setting import Setting
-from laissez.simulation.demand.fitted import Fitted
+from laissez.simulation.demand.fitted import FittedRequests
 from laissez.simulation.demand.population import project
 from laissez.simulation.demand.projects import Project, Serving, Training
 from laissez.simulation.kernel.streams import Handovers, stream
@@ -348,7 +348,7 @@ def projects(tenants: int, seed: int) -> list[Project]:
     """As many that train as that serve, all of whom arrive in the first minute."""
     wanted = {Serving: tenants - tenants // 2, Training: tenants // 2}
     found: list[Project] = []
-    requests = Fitted()
+    requests = FittedRequests()
     number = 0
     while len(found) < tenants:
         drawn = project(seed, number, requests)
@@ -373,7 +373,7 @@ def larger(drawn: Project, arrives_us: int) -> Project:
                 labour.spec,
                 expected=replace(expected, requests_per_s=DEMAND * expected.requests_per_s),
             ),
-            trace=Trace(
+            trace=LoadTrace(
                 tuple(
                     (at_us + later_us, DEMAND * rate, prompt, output)
                     for at_us, rate, prompt, output in steps

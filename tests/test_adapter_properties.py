@@ -37,7 +37,7 @@ from laissez.performance.inference import (
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
 from laissez.performance.training import Setup, TrainingJob, TrainingSpec
@@ -149,7 +149,7 @@ def _inference(on: Terms, value: float, number: int) -> tuple[Adapter, Applicati
     )
     rates = (10.0 * number, 25.0, 5.0 * number)
     steps = tuple((at * 8 * MINUTE, rate, 1_000.0, 200.0) for at, rate in enumerate(rates))
-    return inference_adapter(on, value / 10), InferenceService(spec, Trace(steps))
+    return inference_adapter(on, value / 10), InferenceService(spec, LoadTrace(steps))
 
 
 @st.composite

@@ -19,7 +19,7 @@ from laissez.deadline.lindy import (
     SETTLING_US,
     SPOT,
     Lindy,
-    Table,
+    MoveTable,
     age_class,
     grid_for,
     hazard_per_hour,
@@ -154,7 +154,7 @@ def test_the_table_has_the_moves_of_least_expected_cost(
 ) -> None:
     """Every entry of a small table is a best move of a recursion over the same states."""
     job = Job(5 * HOUR, 8 * HOUR, changeover_us, 30 * MINUTE)
-    table = Table(job, price_ratio)
+    table = MoveTable(job, price_ratio)
     grid = table.grid
     assert grid.steps >= 12 and grid.cells >= 12
     for (step, cell, is_idle, is_up, age), moves in naive_best(job, price_ratio).items():

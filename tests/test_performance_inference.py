@@ -21,9 +21,9 @@ from laissez.performance.inference import (
     InferenceService,
     InferenceSpec,
     Load,
+    LoadTrace,
     Objective,
-    Tally,
-    Trace,
+    RequestTally,
     preset,
     profile,
     profiled,
@@ -32,7 +32,7 @@ from laissez.performance.inference import (
 )
 from laissez.performance.inference.capacity import NodeRates, Pool, node_rates
 from laissez.performance.inference.delivery import Quality, quality
-from laissez.performance.inference.forecast import Forecast, Kalman
+from laissez.performance.inference.forecast import Kalman, LoadForecast
 from laissez.performance.inference.profile import DecodeCurve
 from laissez.performance.inference.queueing import blocked_share, late_share, waits_share
 
@@ -227,7 +227,7 @@ def test_the_late_are_those_of_a_simulated_queue(servers: int, arrivals_per_s: f
 def test_every_request_is_accounted_for(rate_per_s: float, rates: list[float]) -> None:
     """Requests are within their objective, late, dropped or waiting, whatever comes."""
     pool = h100_pool()
-    tally = Tally()
+    tally = RequestTally()
     for number, rate in enumerate([rate_per_s, *rates]):
         load = Load(rate, 1_024.0, 200.0)
         tally.add(quality(pool, (number % 3,), load, ROOMY), rate, 10 * S, 30.0)
@@ -242,7 +242,7 @@ def test_patience_by_hand() -> None:
     """Of 2550 who wait, 300 can be served within the 30 s that they have left, and do not leave;
     it does not matter how time is cut. A pool that serves nobody keeps nobody."""
     for cuts in ([400], [10] * 40, [1, 29, 370]):
-        tally = Tally()
+        tally = RequestTally()
         tally.add(Quality(0.15, 20.0, 1, 1, 1), 100.0, 60 * S, 30.0)
         assert (tally.within, tally.late, tally.waiting) == (900, 300, 30 * 85)
         for span_s in cuts:
@@ -255,7 +255,7 @@ def test_patience_by_hand() -> None:
 
 def test_a_backlog_is_served_when_it_is_quiet() -> None:
     """After the end of its trace the nodes are still there, and those who wait are not dropped."""
-    trace = Trace(((0, 40.0, 1_024.0, 200.0),), end_us=100 * S)
+    trace = LoadTrace(((0, 40.0, 1_024.0, 200.0),), end_us=100 * S)
     made = InferenceService(spec(), trace)
     made.gain("h100/g0", 0)
     made.advance(100 * S)
@@ -363,7 +363,7 @@ def test_a_short_observation_counts_for_less() -> None:
 )
 def test_no_forecast_is_negative(seen: list[tuple[float, float]], is_constant: bool) -> None:
     """Whatever was seen, for however long, a load is forecast that can be."""
-    forecast = Forecast(is_constant=is_constant)
+    forecast = LoadForecast(is_constant=is_constant)
     for rate, intervals in seen:
         forecast.observe(Load(rate, 1 + rate, 1 + rate / 2), intervals)
         ahead = forecast.next(CHAT)
@@ -386,7 +386,7 @@ def test_a_forecast_sees_only_the_past(
     changed = steps[:cut] + [
         (number * 20 * S, rate, 900.0, 50.0) for number, rate in enumerate(other[cut:], start=cut)
     ]
-    twins = [InferenceService(spec(), Trace(tuple(trace))) for trace in (steps, changed)]
+    twins = [InferenceService(spec(), LoadTrace(tuple(trace))) for trace in (steps, changed)]
     for twin in twins:
         twin.gain("h100/a", 0)
         twin.advance(cut * 20 * S - 1)
@@ -396,7 +396,7 @@ def test_a_forecast_sees_only_the_past(
 
 def test_a_trace_is_shown_interval_by_interval() -> None:
     """In an interval of 15 s nothing is known of it; when it is over, its mean is."""
-    trace = Trace(((0, 6.0, 400.0, 100.0), (10 * S, 12.0, 1_000.0, 100.0)))
+    trace = LoadTrace(((0, 6.0, 400.0, 100.0), (10 * S, 12.0, 1_000.0, 100.0)))
     playing = InferenceService(spec(Load(1.0, 300.0, 50.0)), trace)
     playing.advance(15 * S - 1)
     assert playing.forecast == Load(1.0, 300.0, 50.0)
@@ -713,7 +713,7 @@ def test_a_node_of_no_use_is_redundant_even_in_need() -> None:
 
 def test_a_node_works_after_its_cold_start() -> None:
     """In the first minute all requests are missed, and in the second nearly none."""
-    trace = Trace(((0, 5.0, 1_024.0, 200.0),), end_us=120 * S)
+    trace = LoadTrace(((0, 5.0, 1_024.0, 200.0),), end_us=120 * S)
     made = InferenceService(spec(), trace)
     made.gain("h100/g0", 0)
     assert made.cold_start_s("h100/g0") == made.cold_start_s("h100/east") == 60
@@ -738,7 +738,7 @@ def test_it_does_not_matter_how_time_is_cut(
 ) -> None:
     """Time let pass in one go or in pieces gives the same requests, up to rounding, and the same
     forecast; a service that resumed from a state half-way goes on like the first."""
-    trace = Trace(tuple((at * 20 * S, rate, 700.0, 90.0) for at, rate in enumerate(loads)))
+    trace = LoadTrace(tuple((at * 20 * S, rate, 700.0, 90.0) for at, rate in enumerate(loads)))
 
     def fresh() -> InferenceService:
         made = InferenceService(spec(), trace)
@@ -893,7 +893,7 @@ def test_a_lull_is_waited_out() -> None:
 
 def test_mistakes_are_named() -> None:
     """What a user can get wrong is refused with a sentence about it."""
-    trace = Trace(((0, 1.0, 10.0, 10.0),))
+    trace = LoadTrace(((0, 1.0, 10.0, 10.0),))
     mistakes: dict[str, Callable[[], object]] = {
         "not both": lambda: InferenceService(spec(), trace).measure({"requests_per_s": 1.0}, 0),
         "utilisation is 2": lambda: spec(utilisation=2),
@@ -904,8 +904,8 @@ def test_mistakes_are_named() -> None:
         "patience_s is nan": lambda: spec(patience_s=nan),
         "at least one kind": lambda: InferenceSpec(model="m", kinds={}, objective=ROOMY),
         "above 0": lambda: Objective(0, 10),
-        "at least one step": lambda: Trace(()),
-        "one after the other": lambda: Trace(((5, 1, 1, 1), (5, 1, 1, 1))),
+        "at least one step": lambda: LoadTrace(()),
+        "one after the other": lambda: LoadTrace(((5, 1, 1, 1), (5, 1, 1, 1))),
         "at least 1 prompt token": lambda: Load(1, 0, 1),
         "requests_per_s is -1": lambda: Load(-1, 1, 1),
         "requests_per_s is inf": lambda: Load(inf, 1, 1),
@@ -920,6 +920,6 @@ def test_requests_become_a_trace() -> None:
     """Requests are counted step by step; an empty step keeps the lengths; a rate is scaled."""
     requests = [(0, 100.0, 10.0), (4 * S, 300.0, 30.0), (11 * S, 50.0, 5.0), (12 * S, 1.0, 1.0)]
     trace = trace_of_requests(requests, 5 * S, 12 * S, scale=10.0)
-    assert trace == Trace(
+    assert trace == LoadTrace(
         ((0, 4.0, 200.0, 20.0), (5 * S, 0.0, 200.0, 20.0), (10 * S, 5.0, 50.0, 5.0)), 12 * S
     )

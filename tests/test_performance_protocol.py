@@ -20,7 +20,7 @@ from laissez.performance.inference import (
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
 from laissez.performance.standing import Standing
@@ -71,7 +71,7 @@ def inference(is_traced: bool) -> Application:
     )
     rates = (20.0, 90.0, 5.0, 60.0)
     steps = tuple((60 * S * at, rates[at % 4], 1_000.0, 200.0) for at in range(60))
-    return InferenceService(spec, Trace(steps) if is_traced else None)
+    return InferenceService(spec, LoadTrace(steps) if is_traced else None)
 
 
 MAKES: dict[str, Make] = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from laissez.performance.application import US_PER_S, Application, Worth
 from laissez.performance.pace import FULL_VALUE_UP_TO, VALUE_BEYOND
 from laissez.performance.training import (
-    Group,
+    GpuGroup,
     Setup,
     TrainingError,
     TrainingJob,
@@ -49,7 +49,7 @@ def job_with(count: int, work: TrainingSpec | None = None) -> TrainingJob:
 
 
 def speed(*nodes: str) -> float:
-    return plan(SETUP, [Group(node) for node in nodes]).samples_per_s
+    return plan(SETUP, [GpuGroup(node) for node in nodes]).samples_per_s
 
 
 def at(seconds: float) -> int:
@@ -680,7 +680,7 @@ def test_what_works_together_is_lost_together() -> None:
     pair = ["a/z/r/n/h/g0", "a/z/r/n/h/g1"]
     for node in (pair[0], *(f"h/z/r/n/h/g{index}" for index in range(4)), pair[1]):
         job.gain(node, 0)
-    both = job.pace - plan(setup, [Group("h/z/r/n/h", 4)]).pace
+    both = job.pace - plan(setup, [GpuGroup("h/z/r/n/h", 4)]).pace
     assert both > 0.0
     assert job.worth_of_losing(pair[0]).full == pytest.approx(both / 2)
     assert job.worth_of_losing(pair[1], pair[:1]).full == pytest.approx(both / 2)
@@ -717,12 +717,12 @@ def test_nodes_are_missing_near_those_that_are_there() -> None:
     """With a small batch a pace of 3 takes fewer in one rack than in two: asked for are as many as
     do it in the rack of the last node."""
     small = Setup(global_batch=32)
-    reference = plan(small, [Group(NODES[0])]).samples_per_s
+    reference = plan(small, [GpuGroup(NODES[0])]).samples_per_s
     job = job_with(1, spec(int(3 * 3_600 * reference), setup=small, deadline_s=3_600))
 
     def enough(*places: str) -> int:
         paces = (
-            plan(small, [Group(NODES[0]), *(Group(place) for place in places[:count])]).pace
+            plan(small, [GpuGroup(NODES[0]), *(GpuGroup(place) for place in places[:count])]).pace
             for count in range(len(places) + 1)
         )
         return next(count for count, pace in enumerate(paces) if pace >= 3.0 * (1 - 1e-6))
@@ -740,7 +740,7 @@ def test_the_needed_pace_ends_at_what_the_best_kind_can() -> None:
         job = TrainingJob(spec(setup=setup, deadline_s=1, nodes_max=8))
         for node in NODES[:7]:
             job.gain(node, 0)
-        top = plan(setup, [Group(HOST, 8)]).pace
+        top = plan(setup, [GpuGroup(HOST, 8)]).pace
         assert job.needed_pace == pytest.approx(top, rel=0.01)
         assert job.utility_gap() > 0.0
         assert job.missing("h100") == 1

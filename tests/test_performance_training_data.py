@@ -16,7 +16,7 @@ from laissez.performance.training.iteration import (
     shape_of,
 )
 from laissez.performance.training.options import Option, candidate_of
-from laissez.performance.training.profiles import MODELS, TIMES, LayerBytes, ModelBytes, Row
+from laissez.performance.training.profiles import MODELS, TIMES, LayerBytes, LayerTimes, ModelBytes
 from laissez.performance.training.search import Choice, time_of
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -41,7 +41,7 @@ def measured() -> list[dict[str, str]]:
     ]
 
 
-def profile(model: str, gpu: str, tensor_parallel: int, micro_batch: int) -> Row:
+def profile(model: str, gpu: str, tensor_parallel: int, micro_batch: int) -> LayerTimes:
     return next(row for row in TIMES[model][gpu] if row[:2] == (tensor_parallel, micro_batch))
 
 
@@ -70,7 +70,7 @@ def test_times_are_those_of_the_profiles() -> None:
             for of_kind in kinds.values()
             for column in ("fwd_s", "bwd_s")
         ]
-        expected[key] = Row._make([*key[2:], *times, microseconds(of_key, "update_s")])
+        expected[key] = LayerTimes._make([*key[2:], *times, microseconds(of_key, "update_s")])
     ours = {
         (model, gpu, row.tensor_parallel, row.micro_batch): row
         for model, by_gpu in TIMES.items()

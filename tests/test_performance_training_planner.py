@@ -13,10 +13,10 @@ from laissez.performance.pace import useful_pace
 from laissez.performance.training import (
     Distance,
     Gpu,
-    Group,
-    Plan,
+    GpuGroup,
     Setup,
     TrainingError,
+    TrainingPlan,
     Use,
     distance,
     plan,
@@ -26,7 +26,7 @@ from laissez.performance.training.gpus import A100_40, H100
 from laissez.performance.training.iteration import RUNTIME_BYTES, Shape, shape_of, shapes
 from laissez.performance.training.options import Option, candidate_of, candidates
 from laissez.performance.training.placement import DEFAULT_LEVELS, spot_of
-from laissez.performance.training.profiles import MODELS, LayerBytes, Model, ModelBytes, Row
+from laissez.performance.training.profiles import MODELS, LayerBytes, LayerTimes, Model, ModelBytes
 from laissez.performance.training.search import Choice, time_of
 from laissez.performance.training.splitting import best_split
 
@@ -34,7 +34,7 @@ from laissez.performance.training.splitting import best_split
 
 SLOW_LINKS = Gpu("toy", "toy", 100_000_000_000, 2e9, 1e9, 0.5e9)
 # Forward and backward 3 ms in the first layer, 7 ms in the last, 0.5 ms to update each.
-TOY_ROW = Row(1, 2, 1_000, 2_000, 0, 0, 3_000, 4_000, 500)
+TOY_ROW = LayerTimes(1, 2, 1_000, 2_000, 0, 0, 3_000, 4_000, 500)
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ def iteration_s(teams: list[Team], batch: int, span: Distance) -> float:
     return max(least_s, (batch + behind) / sum(speeds))
 
 
-def teams_of(setup: Setup, kind: str, groups: list[Group]) -> list[tuple[Team, float, Distance]]:
+def teams_of(setup: Setup, kind: str, groups: list[GpuGroup]) -> list[tuple[Team, float, Distance]]:
     """All teams of one kind, each with its least cost for a span."""
     best: dict[tuple[Team, Distance], float] = {}
     for size in range(1, len(groups) + 1):
@@ -273,7 +273,9 @@ def useful(pace: float, needed: float | None) -> float:
     return pace if needed is None else useful_pace(pace, needed)
 
 
-def by_force(setup: Setup, groups: list[Group], value: float | None, needed: float | None) -> float:
+def by_force(
+    setup: Setup, groups: list[GpuGroup], value: float | None, needed: float | None
+) -> float:
     """The score of the best of all configurations."""
     kinds = [
         teams_of(setup, kind, [group for group in groups if group.kind == kind])
@@ -298,7 +300,7 @@ def by_force(setup: Setup, groups: list[Group], value: float | None, needed: flo
     return max(scores)
 
 
-def places(kind: str, most: int) -> st.SearchStrategy[list[Group]]:
+def places(kind: str, most: int) -> st.SearchStrategy[list[GpuGroup]]:
     """GPUs of one kind, in few racks and domains, so that some are near to each other."""
     place = st.builds(
         lambda rack, domain, gpu: f"{kind}/z/r{rack}/n{domain}/h/g{gpu}",
@@ -307,7 +309,7 @@ def places(kind: str, most: int) -> st.SearchStrategy[list[Group]]:
         st.integers(0, 4),
     )
     return st.lists(
-        st.builds(Group, place, st.just(1), st.sampled_from([0.25, 0.5, 1.0, 3.0])),
+        st.builds(GpuGroup, place, st.just(1), st.sampled_from([0.25, 0.5, 1.0, 3.0])),
         max_size=most,
         unique_by=lambda group: group.place,
     )
@@ -333,8 +335,8 @@ SETUPS = st.sampled_from(
 )
 def test_no_other_configuration_is_better(
     setup: Setup,
-    near: list[Group],
-    more: list[Group],
+    near: list[GpuGroup],
+    more: list[GpuGroup],
     value: float | None,
     needed: float | None,
 ) -> None:
@@ -356,14 +358,14 @@ def test_no_other_configuration_is_better_for_a_tiny_batch(
 ) -> None:
     """Where a replica has one micro-batch, how long that takes at least decides."""
     setup = Setup("OPT-350", (("a", gpu), ("h", "H100")), global_batch=batch)
-    groups = [Group(f"a/z/r/n/h/g{index}") for index in range(count)]
+    groups = [GpuGroup(f"a/z/r/n/h/g{index}") for index in range(count)]
     assert plan(setup, groups).score == pytest.approx(by_force(setup, groups, None, None))
 
 
 @settings(max_examples=60)
 @given(SETUPS, places("h", 12), places("a", 12), st.integers(0, 23))
 def test_more_nodes_never_hurt(
-    setup: Setup, near: list[Group], more: list[Group], left_out: int
+    setup: Setup, near: list[GpuGroup], more: list[GpuGroup], left_out: int
 ) -> None:
     """Without one of the nodes the best plan is no faster."""
     groups = [*near, *more]
@@ -374,12 +376,12 @@ def test_more_nodes_never_hurt(
 @settings(max_examples=30)
 @given(SETUPS, places("h", 12), places("a", 12))
 def test_pace_depends_on_where_nodes_are_and_not_on_their_names(
-    setup: Setup, near: list[Group], more: list[Group]
+    setup: Setup, near: list[GpuGroup], more: list[GpuGroup]
 ) -> None:
     """With places named otherwise and offered in another order, the pace is the same."""
     groups = [*near, *more]
     renamed = [
-        Group(group.place.replace("/r0/", "/x/").replace("/n0/", "/y/"), 1, group.cost)
+        GpuGroup(group.place.replace("/r0/", "/x/").replace("/n0/", "/y/"), 1, group.cost)
         for group in reversed(groups)
     ]
     assert plan(setup, renamed).pace == pytest.approx(plan(setup, groups).pace, rel=1e-9)
@@ -390,14 +392,16 @@ def test_pace_depends_on_where_nodes_are_and_not_on_their_names(
 SMALL_BATCH = Setup(global_batch=64)
 
 
-def spread(count: int, racks: int) -> list[Group]:
-    return [Group(f"h100/z/r{index % racks}/n0/h0/g{index}") for index in range(count)]
+def spread(count: int, racks: int) -> list[GpuGroup]:
+    return [GpuGroup(f"h100/z/r{index % racks}/n0/h0/g{index}") for index in range(count)]
 
 
 def test_near_beats_far() -> None:
     """8 GPUs in one domain are faster than 8 on hosts of one rack, and these than 8 in 8 racks."""
     domain = plan(SMALL_BATCH, spread(8, 1)).samples_per_s
-    rack = plan(SMALL_BATCH, [Group(f"h100/z/r/n{index}/h/g") for index in range(8)]).samples_per_s
+    rack = plan(
+        SMALL_BATCH, [GpuGroup(f"h100/z/r/n{index}/h/g") for index in range(8)]
+    ).samples_per_s
     far = plan(SMALL_BATCH, spread(8, 8)).samples_per_s
     assert domain > rack > far
     assert domain > 1.5 * far
@@ -405,7 +409,7 @@ def test_near_beats_far() -> None:
 
 def test_nodes_of_an_unknown_place_count_as_far() -> None:
     """A number of GPUs under a root is as good as the same number in racks of their own."""
-    unknown = plan(SMALL_BATCH, [Group("h100", 8)])
+    unknown = plan(SMALL_BATCH, [GpuGroup("h100", 8)])
     assert unknown.samples_per_s == plan(SMALL_BATCH, spread(8, 8)).samples_per_s
     assert unknown.uses == (Use("h100", "h100", 8),)
 
@@ -422,7 +426,7 @@ def test_where_one_micro_batch_is_all_no_replica_is_idle() -> None:
     faster, and is left out."""
     setup = Setup("OPT-350", (("a", "A100-80"),), global_batch=6)
     domains = (0, 0, 0, 1, 1, 1, 2)
-    seven = [Group(f"a/z/r/n{domain}/h/g{index}") for index, domain in enumerate(domains)]
+    seven = [GpuGroup(f"a/z/r/n{domain}/h/g{index}") for index, domain in enumerate(domains)]
     found = plan(setup, seven)
     assert len(found.replicas) == len(found.uses) == 6
     assert found.iteration_s == plan(setup, seven[:6]).iteration_s
@@ -430,26 +434,28 @@ def test_where_one_micro_batch_is_all_no_replica_is_idle() -> None:
 
 def test_of_equals_the_first_offered_is_used() -> None:
     """Where one GPU is worth its cost and no second, it is the first of the cheapest."""
-    groups = [Group(f"h100/z/r0/n0/h{index}", 1, cost) for index, cost in enumerate((2, 1, 1, 1))]
+    groups = [
+        GpuGroup(f"h100/z/r0/n0/h{index}", 1, cost) for index, cost in enumerate((2, 1, 1, 1))
+    ]
     found = plan(SMALL_BATCH, groups, value_per_unit=5.0, needed_pace=0.9)
     assert found.uses == (Use("h100/z/r0/n0/h1", "h100", 1),)
 
 
 def test_what_is_not_worth_its_cost_is_not_used() -> None:
     """At a cost above the value of all that a GPU can do nothing is used at all."""
-    assert plan(SMALL_BATCH, [Group("h100", 8, 1.01)], value_per_unit=1.0) == Plan()
+    assert plan(SMALL_BATCH, [GpuGroup("h100", 8, 1.01)], value_per_unit=1.0) == TrainingPlan()
 
 
 def test_other_trees_are_of_no_use() -> None:
     """GPUs in a tree that the setup does not name are left alone."""
-    assert plan(SMALL_BATCH, [Group("tpu/z/r/n/h", 8)]) == Plan()
+    assert plan(SMALL_BATCH, [GpuGroup("tpu/z/r/n/h", 8)]) == TrainingPlan()
 
 
 def test_pipelines_take_what_does_not_fit_on_one() -> None:
     """GPT-Neo-2.7 on two A100 with 40 GB runs as one replica on both, layers or tensors split."""
     setup = Setup(model="GPT-Neo-2.7", gpus=(("a", "A100-40"),))
-    assert plan(setup, [Group("a/z/r/n/h", 1)]) == Plan()
-    found = plan(setup, [Group("a/z/r/n/h", 2)])
+    assert plan(setup, [GpuGroup("a/z/r/n/h", 1)]) == TrainingPlan()
+    found = plan(setup, [GpuGroup("a/z/r/n/h", 2)])
     assert len(found.replicas) == 1
     assert found.uses == (Use("a/z/r/n/h", "a", 2),)
     assert found.pace == pytest.approx(2.0)
@@ -464,7 +470,7 @@ def test_candidates_leave_out_what_others_do_better() -> None:
 def test_256_gpus_of_two_kinds_in_four_racks() -> None:
     """A large stock with costs is planned; nothing is used twice, all within what is offered."""
     groups = [
-        Group(f"{kind}/z/r{rack}/n{host}/h0", 8, cost + 0.1 * rack)
+        GpuGroup(f"{kind}/z/r{rack}/n{host}/h0", 8, cost + 0.1 * rack)
         for kind, cost in (("h100", 4.0), ("a100", 2.0))
         for rack in range(4)
         for host in range(4)

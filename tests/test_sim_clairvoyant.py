@@ -14,14 +14,14 @@ from laissez.performance.inference import (
     PRESETS,
     InferenceSpec,
     Load,
+    LoadTrace,
     Objective,
-    Trace,
     preset,
     profile,
 )
 from laissez.performance.inference.capacity import Pool, node_rates
 from laissez.performance.inference.delivery import quality
-from laissez.performance.training import MODELS, Group, Setup, TrainingSpec, planner_of
+from laissez.performance.training import MODELS, GpuGroup, Setup, TrainingSpec, planner_of
 from laissez.simulation.contracts import clairvoyant
 from laissez.simulation.contracts.clairvoyant import Sizes, bound, samples_per_s, training_curve
 from laissez.simulation.contracts.registry import CONTRACTS
@@ -88,7 +88,7 @@ def serving(
         expected=loads[0],
         cold_start_s=60 * cold,
     )
-    return Project(name, at(arrives), at(ends), Serving(spec, Trace(tuple(steps), at(ends))))
+    return Project(name, at(arrives), at(ends), Serving(spec, LoadTrace(tuple(steps), at(ends))))
 
 
 def _figures(load: Load) -> tuple[float, float, float]:
@@ -164,7 +164,7 @@ def test_nothing_is_asked_after_the_trace() -> None:
 def test_training_by_its_throughput() -> None:
     """A job trains at the planner's throughput with all there is, once it is configured."""
     setup = Setup("OPT-350", GPUS)
-    per_s = planner_of(setup).plan((Group("h100/z0/r0/n0/h0", 4),)).samples_per_s
+    per_s = planner_of(setup).plan((GpuGroup("h100/z0/r0/n0/h0", 4),)).samples_per_s
     job = training("t", 0.5, 10.5, round(per_s * 600), 2)
     found = bound(setting_of(nodes(4, 0), 20, job), {"t": 1.0})
     assert found.mean == pytest.approx(0.8, abs=1e-5)
@@ -371,7 +371,7 @@ def test_no_place_trains_faster(held: set[str], model: str, global_batch: int) -
     """Wherever nodes are, in a rack, in a tree, in two, they train no faster than the sum of the
     best of each kind."""
     setup = Setup(model, GPUS, global_batch=global_batch or None)
-    plan = planner_of(setup).plan(tuple(Group(node) for node in sorted(held)))
+    plan = planner_of(setup).plan(tuple(GpuGroup(node) for node in sorted(held)))
     counts = {kind: sum(tree_of(node) == kind for node in held) for kind in KINDS}
     sizes = Sizes(4, 7, 14)
     most = sum(samples_per_s(setup, kind, sizes, count) for kind, count in counts.items() if count)

@@ -22,7 +22,7 @@ from laissez.adapters.intent import Terms
 from laissez.experiments.metrics import ENDINGS
 from laissez.model import Lost, Release
 from laissez.model.paths import covers, tree_of
-from laissez.performance.inference import Hardware, InferenceSpec, Load, Trace, preset
+from laissez.performance.inference import Hardware, InferenceSpec, Load, LoadTrace, preset
 from laissez.performance.standing import Standing
 from laissez.performance.training import Setup, TrainingSpec
 from laissez.performance.training.planner import planner_of
@@ -38,7 +38,7 @@ from laissez.simulation.contracts.setting import (
     Stint,
 )
 from laissez.simulation.demand.projects import Batch, Project, Serving, Training
-from laissez.simulation.kernel.stage import Given, Tenant
+from laissez.simulation.kernel.stage import NodeGiven, Tenant
 from laissez.simulation.kernel.streams import Handovers, stream
 from laissez.simulation.kernel.world import World
 
@@ -93,7 +93,7 @@ def serving(name: str, arrives_s: int, ends_s: int, rates: list[float]) -> Proje
         expected=Load(rates[0], 1_600.0, 125.0),
         cold_start_s=10.0,
     )
-    return Project(name, arrives_s * S, ends_s * S, Serving(spec, Trace(steps, ends_s * S)))
+    return Project(name, arrives_s * S, ends_s * S, Serving(spec, LoadTrace(steps, ends_s * S)))
 
 
 def setting(
@@ -220,7 +220,7 @@ def test_nobody_does_more_than_there_is_to_do(name: str) -> None:
                 assert history.performance[project.name] == 0
 
 
-def come_until(trace: Trace, horizon_us: int) -> float:
+def come_until(trace: LoadTrace, horizon_us: int) -> float:
     ends = [step[0] for step in trace.steps[1:]] + [trace.end_us or 0]
     return sum(
         step[1] * max(0, min(end_us, horizon_us) - step[0]) / S
@@ -576,7 +576,7 @@ def test_who_gives_back_asks_for_none_of_that_kind_for_a_step(name: str) -> None
     given: dict[str, list[int]] = {kind: [] for kind in KINDS}
     given_back_us = dict.fromkeys(KINDS, -(10 * S))
     for said in history.log:
-        if isinstance(said.what, Given):
+        if isinstance(said.what, NodeGiven):
             kind = tree_of(said.what.resource)
             assert said.at_us - given_back_us[kind] >= 10 * S
             given[kind].append(said.at_us // S)

@@ -20,7 +20,7 @@ from laissez.adapters.adapter import Adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import Terms
 from laissez.performance.application import Worth
-from laissez.performance.inference import InferenceSpec, Load, Trace, preset
+from laissez.performance.inference import InferenceSpec, Load, LoadTrace, preset
 from laissez.performance.training import Setup, TrainingSpec
 from laissez.simulation.contracts.recording import micros
 from laissez.simulation.contracts.registry import CONTRACTS
@@ -34,11 +34,11 @@ from laissez.simulation.life.events import (
     Ends,
     GivesBack,
     LimitMove,
-    Limits,
     Loses,
     Misses,
+    MovesLimits,
     RateMove,
-    Rates,
+    RatesMove,
     Receives,
 )
 from laissez.simulation.life.life import Life, UnknownTenant, live
@@ -204,7 +204,7 @@ def crowded() -> tuple[Setting, dict[str, Alone]]:
         objective=preset("planner-default"),
         expected=Load(30.0, 1_000.0, 200.0),
     )
-    trace = Trace(
+    trace = LoadTrace(
         ((MINUTE_US, 15.0, 1_000.0, 200.0), (6 * MINUTE_US, 55.0, 1_000.0, 200.0)), 12 * MINUTE_US
     )
     training = TrainingSpec(
@@ -322,7 +322,7 @@ def test_worth_is_in_the_adapters_money() -> None:
 def test_the_contracts_differ() -> None:
     """The mixed story has something to tell: limits that move and nodes that others take."""
     in_market = [crowded_life("market", tenant) for tenant in TENANTS]
-    assert any(isinstance(event, Limits) for life in in_market for event in life.events)
+    assert any(isinstance(event, MovesLimits) for life in in_market for event in life.events)
     preempted = [
         event
         for tenant in TENANTS
@@ -362,7 +362,7 @@ def _parts(life: Life) -> list[Bid | LimitMove | RateMove]:
     for event in life.events:
         if isinstance(event, Bids):
             parts += event.bids
-        elif isinstance(event, Limits | Rates):
+        elif isinstance(event, MovesLimits | RatesMove):
             parts += event.moves
     return parts
 

@@ -28,7 +28,7 @@ from laissez.experiments.metrics import (
     retention,
     volatility,
 )
-from laissez.performance.inference import Hardware, InferenceSpec, Load, Trace, preset
+from laissez.performance.inference import Hardware, InferenceSpec, Load, LoadTrace, preset
 from laissez.performance.training import Setup, TrainingSpec
 from laissez.performance.training.planner import planner_of
 from laissez.simulation.contracts.registry import CONTRACTS
@@ -67,7 +67,9 @@ def serving(name: str, ends_us: int = HOUR, per_s: float = 2.0) -> Project:
         objective=preset("planner-default"),
         expected=Load(per_s, 1_000.0, 200.0),
     )
-    return Project(name, 0, ends_us, Serving(spec, Trace(((0, per_s, 1_000.0, 200.0),), ends_us)))
+    return Project(
+        name, 0, ends_us, Serving(spec, LoadTrace(((0, per_s, 1_000.0, 200.0),), ends_us))
+    )
 
 
 def training(name: str, node_hours: float = 2.0, ends_us: int = HOUR) -> Project:
@@ -506,7 +508,7 @@ def latecomer() -> Setting:
     """A training job has all four nodes when a service arrives that is worth four times as much."""
     chat = serving("chat", END, per_s=20.0)
     assert isinstance(chat.labour, Serving)
-    trace = Trace(((2 * MINUTE, 20.0, 1_000.0, 200.0),), END)
+    trace = LoadTrace(((2 * MINUTE, 20.0, 1_000.0, 200.0),), END)
     labour = msgspec.structs.replace(chat.labour, trace=trace)
     chat = msgspec.structs.replace(chat, arrives_us=2 * MINUTE, labour=labour)
     budgets = {"train": 5_000_000, "chat": 20_000_000}

@@ -24,7 +24,7 @@ from laissez.simulation.demand.population import (
     project,
 )
 from laissez.simulation.demand.projects import US_PER_HOUR, Batch, Project, Serving, Training
-from laissez.simulation.demand.requests import STEP_S, WINDOW_S, Service, Step
+from laissez.simulation.demand.requests import STEP_S, WINDOW_S, RequestStep, Service
 from laissez.simulation.scenarios import regimes
 from laissez.simulation.scenarios.regimes import (
     BASE_SHARES,
@@ -51,9 +51,9 @@ EMPTY = Setting(RESOURCES, prices(), (), {}, HORIZON_US)
 class Wavy:
     """Requests of one length, at a rate that goes up and down by chance."""
 
-    def window(self, service: Service, chance: Random) -> tuple[Step, ...]:
+    def window(self, service: Service, chance: Random) -> tuple[RequestStep, ...]:
         rates = (chance.uniform(3, 7) for _ in range(WINDOW_S // STEP_S))
-        return tuple(Step(rate, 1_500.0, 150.0) for rate in rates)
+        return tuple(RequestStep(rate, 1_500.0, 150.0) for rate in rates)
 
 
 REQUESTS = Wavy()

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from laissez.cli.amounts import counted, show_duration, show_rate
 from laissez.cli.output import table
-from laissez.experiments.scenario.comparing import Comparison, Played, done_alone, kind_of
-from laissez.experiments.summaries import Summary
+from laissez.experiments.scenario.comparing import Played, ScenarioComparison, done_alone, kind_of
+from laissez.experiments.summaries import ContractSummary
 from laissez.model.message import Message
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
@@ -76,7 +76,7 @@ class ScenarioCompared(Message, frozen=True):
     data: str
     nodes: dict[str, int]
     demand_over_capacity: float
-    contracts: dict[str, Summary]
+    contracts: dict[str, ContractSummary]
     tenants: dict[str, dict[str, MeanTenant]]
     """By contract, by tenant."""
     doubts: tuple[str, ...]
@@ -193,7 +193,7 @@ def _clock(at_us: int) -> str:
 
 
 def compared(
-    scenario: Scenario, comparison: Comparison, *, title: str, data: str
+    scenario: Scenario, comparison: ScenarioComparison, *, title: str, data: str
 ) -> ScenarioCompared:
     tenants = {name: mean_tenants(runs) for name, runs in comparison.played.items()}
     everybody = next((each for each in tenants.values() if each), {})
@@ -223,7 +223,9 @@ def mean_tenants(runs: Sequence[Played]) -> dict[str, MeanTenant]:
     return means
 
 
-def compare_report(found: ScenarioCompared, comparison: Comparison) -> Iterator[RenderableType]:
+def compare_report(
+    found: ScenarioCompared, comparison: ScenarioComparison
+) -> Iterator[RenderableType]:
     yield _contracts(found)
     yield ""
     yield _by_tenant(found)
@@ -276,7 +278,7 @@ def _basis(found: ScenarioCompared) -> str:
     return f"Demand over capacity {found.demand_over_capacity:.2f}, {said}{interval}."
 
 
-def _against(comparison: Comparison) -> Iterator[str]:
+def _against(comparison: ScenarioComparison) -> Iterator[str]:
     """By how much the market's degradation is lower, or higher, than that of each other one."""
     if "market" not in comparison.played:
         return

@@ -29,7 +29,7 @@ try:
         SEEDS,
         Closeup,
         Figure,
-        Table,
+        FigureTable,
         Wanted,
     )
     from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
@@ -38,7 +38,7 @@ try:
     from laissez.simulation.demand.requests import BadData, files_of
     from laissez.simulation.life.life import UnknownTenant, live
     from laissez.simulation.life.telling import tell
-    from laissez.simulation.scenarios.regimes import BASE_SHARES, READINGS, Reading
+    from laissez.simulation.scenarios.regimes import BASE_SHARES, READINGS, BudgetReading
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
@@ -61,7 +61,7 @@ class Look(msgspec.Struct, frozen=True):
 
     tenant: str
     seed: int
-    reading: Reading
+    reading: BudgetReading
     base_share: float
     way: str | None
 
@@ -103,7 +103,9 @@ class Look(msgspec.Struct, frozen=True):
 @click.option(
     "--seed", type=click.IntRange(0), help=f"Of the run to explain; {SEEDS[0]} if not said."
 )
-@click.option("--reading", type=click.Choice(get_args(Reading)), help="Of the run to explain.")
+@click.option(
+    "--reading", type=click.Choice(get_args(BudgetReading)), help="Of the run to explain."
+)
 @click.option("--base-share", type=float, help="Of the run to explain.")
 @click.option("--way", help="In which jobs bid in the run to explain, of figure 10.")
 @json_option
@@ -120,7 +122,7 @@ def reproduce(
     plot: Path | None,
     tenant: str | None,
     seed: int | None,
-    reading: Reading | None,
+    reading: BudgetReading | None,
     base_share: float | None,
     way: str | None,
     as_json: bool,
@@ -216,7 +218,7 @@ def _show(
             say(f"The picture is in {plot}.")
 
 
-def _say(shown: Table | str) -> None:
+def _say(shown: FigureTable | str) -> None:
     if isinstance(shown, str):
         say(shown)
         return

@@ -28,8 +28,8 @@ from laissez.cli.running import FILE, mistakes_shown
 from laissez.experiments.figures.contention import LABELS
 from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
 from laissez.experiments.scenario.comparing import (
-    Comparison,
-    Source,
+    ScenarioComparison,
+    ScenarioFile,
     alone_of,
     files_of,
     setting_of,
@@ -71,7 +71,7 @@ class Desk:
     ) -> None:
         with mistakes_shown(file):
             text = file.read_text(encoding="utf-8")
-            self.source = Source(text, str(file), str(file.parent))
+            self.source = ScenarioFile(text, str(file), str(file.parent))
             self.scenario = self.source.scenario()
         self.file = file
         self.seeds = range(seed, seed + seeds)
@@ -99,7 +99,7 @@ class Desk:
         except (BadData, CodeChanged, UnknownTenant) as error:
             raise click.ClickException(str(error)) from None
 
-    def compare(self, contracts: tuple[str, ...]) -> Comparison:
+    def compare(self, contracts: tuple[str, ...]) -> ScenarioComparison:
         with self.runs("playing") as runs:
             return compare_contracts(self.source, contracts, self.seeds, runs)
 

@@ -21,18 +21,18 @@ from matplotlib.patches import Patch
 from laissez.experiments.intervals import Interval
 from laissez.experiments.page import INK, Dash, legend_below, sheet
 from laissez.experiments.picture_file import BadPicture
-from laissez.experiments.summaries import Summary
+from laissez.experiments.summaries import ContractSummary
 
 ROW_INCHES = 3.1
 BOXES_ROOM = 0.8
 LINES_ROOM = 0.3
 """The share of a regime's room that its contracts fill: lines would lean if they took more."""
 
-Row = Mapping[str, Mapping[str, Summary]]
+RegimeRow = Mapping[str, Mapping[str, ContractSummary]]
 """By regime, by contract."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class ContractLook(msgspec.Struct, frozen=True):
     """How a contract is drawn."""
 
     colour: str
@@ -51,22 +51,27 @@ class Look(msgspec.Struct, frozen=True):
 
 
 LOOKS = {
-    "market": Look("#d55e00", "*"),
-    "fcfs": Look("#0072b2", "o", "--", "///"),
-    "fcfs_p": Look("#56b4e9", "s", "-.", "\\\\\\"),
-    "fair": Look("#009e73", "^", ":", "..."),
-    "no_displacement": Look("#e69f00", "D", "--", "xxx"),
-    "clairvoyant": Look("#222222", "P", ":", "|||"),
+    "market": ContractLook("#d55e00", "*"),
+    "fcfs": ContractLook("#0072b2", "o", "--", "///"),
+    "fcfs_p": ContractLook("#56b4e9", "s", "-.", "\\\\\\"),
+    "fair": ContractLook("#009e73", "^", ":", "..."),
+    "no_displacement": ContractLook("#e69f00", "D", "--", "xxx"),
+    "clairvoyant": ContractLook("#222222", "P", ":", "|||"),
 }
-UNKNOWN_LOOK = Look("#777777", "v", "-.", "+++")
+UNKNOWN_LOOK = ContractLook("#777777", "v", "-.", "+++")
 
 
-def look(contract: str) -> Look:
+def look(contract: str) -> ContractLook:
     return LOOKS.get(contract, UNKNOWN_LOOK)
 
 
 def draw_retention(
-    path: Path, *, title: str, rows: Mapping[str, Row], labels: Mapping[str, str], footnote: str
+    path: Path,
+    *,
+    title: str,
+    rows: Mapping[str, RegimeRow],
+    labels: Mapping[str, str],
+    footnote: str,
 ) -> None:
     """Mean retention with its interval, and the quartiles over projects, regime by regime."""
     shown = {name for row in rows.values() for each in row.values() for name in each}
@@ -99,7 +104,7 @@ def draw_bars(
     title: str,
     groups: Mapping[str, Mapping[str, Interval]],
     labels: Mapping[str, str],
-    looks: Mapping[str, Look],
+    looks: Mapping[str, ContractLook],
     axis: str,
     footnote: str,
 ) -> None:
@@ -131,7 +136,7 @@ def draw_bars(
         legend_below(figure, keys, columns=len(keys), footnote=footnote)
 
 
-def _draw_means(axes: Axes, row: Row, contracts: Sequence[str]) -> None:
+def _draw_means(axes: Axes, row: RegimeRow, contracts: Sequence[str]) -> None:
     _prepare(axes, row, "retention (%)")
     for at, contract in enumerate(contracts):
         its = look(contract)
@@ -157,7 +162,7 @@ def _draw_means(axes: Axes, row: Row, contracts: Sequence[str]) -> None:
         )
 
 
-def _draw_quartiles(axes: Axes, row: Row, contracts: Sequence[str]) -> None:
+def _draw_quartiles(axes: Axes, row: RegimeRow, contracts: Sequence[str]) -> None:
     _prepare(axes, row, None)
     width = BOXES_ROOM / len(contracts)
     for place, by_contract in enumerate(row.values()):
@@ -183,7 +188,7 @@ def _draw_quartiles(axes: Axes, row: Row, contracts: Sequence[str]) -> None:
             )
 
 
-def _prepare(axes: Axes, row: Row, name: str | None) -> None:
+def _prepare(axes: Axes, row: RegimeRow, name: str | None) -> None:
     axes.set_xticks(range(len(row)), list(row))
     axes.set_xlim(-0.5, len(row) - 0.5)
     axes.set_ylim(0, 103)

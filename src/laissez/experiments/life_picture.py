@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 
 from laissez.experiments.page import FAINT, HATCH, INK, WARNING, sheet
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.simulation.life.events import Loses, Point
+from laissez.simulation.life.events import CoursePoint, Loses
 from laissez.simulation.life.life import Life
 
 US_PER_MINUTE = 60_000_000
@@ -69,7 +69,7 @@ def _draw_held(axes: Axes, life: Life, at_minutes: list[float]) -> None:
     )
 
 
-def _draw_costs(axes: Axes, course: tuple[Point, ...], at_minutes: list[float]) -> None:
+def _draw_costs(axes: Axes, course: tuple[CoursePoint, ...], at_minutes: list[float]) -> None:
     rates = [point.rate / MICROS_PER_DOLLAR for point in course]
     axes.step(at_minutes, rates, where="post", color=INK, label="all its rates")
     if any(point.limit is not None for point in course):

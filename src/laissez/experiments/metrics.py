@@ -51,8 +51,8 @@ from laissez.simulation.demand.projects import US_PER_HOUR, Batch, Project, Serv
 STARVED_BELOW = 0.1
 """The retention below which a project counts as starved."""
 
-Ending = Literal["displaced", "given_up", "relinquished"]
-ENDINGS: dict[str, Ending] = {
+HoldingEnd = Literal["displaced", "given_up", "relinquished"]
+ENDINGS: dict[str, HoldingEnd] = {
     "outbid": "displaced",
     "floor": "displaced",
     "withdrawn": "displaced",
@@ -235,7 +235,7 @@ def _moves(stints: Sequence[Stint]) -> Moves:
     return Moves(**counts)
 
 
-def moves(stints: Sequence[Stint]) -> Iterator[tuple[str, Ending]]:
+def moves(stints: Sequence[Stint]) -> Iterator[tuple[str, HoldingEnd]]:
     """Who had a node no more, and how that came. A history tells the stints of each resource in
     their order; here they are read backwards, so that it is known who had the resource next."""
     following: dict[str, Stint] = {}

@@ -56,7 +56,7 @@ class CodeChanged(RuntimeError):
     """Somebody edits the source under a process that has read half of it."""
 
 
-class Kept(msgspec.Struct, frozen=True):
+class CachedResult(msgspec.Struct, frozen=True):
     """A file of the cache. The task is for people who look at it."""
 
     key: str
@@ -85,7 +85,7 @@ class Cache:
     def get(self, key: str) -> bytes | None:
         """The result as JSON."""
         try:
-            kept = msgspec.json.decode(self.path(key).read_bytes(), type=Kept)
+            kept = msgspec.json.decode(self.path(key).read_bytes(), type=CachedResult)
         except (OSError, msgspec.MsgspecError):
             return None
         result = bytes(kept.result)
@@ -93,7 +93,7 @@ class Cache:
 
     def put(self, key: str, task: msgspec.Struct, result: bytes) -> None:
         """A full disk costs the file, not the run."""
-        kept = Kept(
+        kept = CachedResult(
             key, msgspec.Raw(msgspec.json.encode(task)), msgspec.Raw(result), digest([result])
         )
         with suppress(OSError):

@@ -11,7 +11,7 @@ from laissez.experiments.intervals import Interval, mean_interval, quantile, rat
 from laissez.experiments.metrics import Metrics, Moves, Quartiles, Throughput
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class RunOutcome(msgspec.Struct, frozen=True):
     """What a run of one contract came to; of a bound there is nothing but retention."""
 
     retention: dict[str, float]
@@ -30,7 +30,7 @@ Sides = tuple[float | None, float | None]
 """From where to where; None where nothing is known to bound it."""
 
 
-class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ContractSummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A contract over all seeds: means, and quartiles over the projects of all seeds. Of a bound
     there is the mean retention only: nobody has all of it at once, so its quartiles bound nothing.
     """
@@ -68,17 +68,17 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return Quartiles(self.p25, self.median, self.p75)
 
 
-def summary_of(outcomes: Sequence[Outcome]) -> Summary:
+def summary_of(outcomes: Sequence[RunOutcome]) -> ContractSummary:
     """Of one outcome per seed."""
     mean = mean_interval([each.mean_retention for each in outcomes])
-    retained = Summary(
+    retained = ContractSummary(
         mean_retention=mean.estimate, ci95=(mean.low, mean.high), degradation=1 - mean.estimate
     )
     found = [each.metrics for each in outcomes if each.metrics is not None]
     return _with_metrics(retained, found) if found else retained
 
 
-def _with_metrics(retained: Summary, found: Sequence[Metrics]) -> Summary:
+def _with_metrics(retained: ContractSummary, found: Sequence[Metrics]) -> ContractSummary:
     shares = [share for each in found for share in each.retention.values()]
     means = {name: mean_interval(values) for name, values in _by_name(found).items()}
     per_dollar = ratio(

@@ -29,10 +29,10 @@ import numpy as np
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import Job, Kind, Offer
 from laissez.deadline.registry import POLICIES, Brief
-from laissez.deadline.traces import BadTrace, Trace, load
+from laissez.deadline.traces import BadTrace, SpotTrace, load
 from laissez.deadline.world import Future, Outcome, Truth, Zone, run
-from laissez.experiments.deadline.study import BASELINE, BadStudy, Result, Setting, Study
-from laissez.experiments.deadline.tallying import Case, Records, result_of
+from laissez.experiments.deadline.study import BASELINE, BadStudy, Result, Study, StudySetting
+from laissez.experiments.deadline.tallying import Records, TraceCase, result_of
 from laissez.experiments.processes import Progress, run_all
 
 SPOT_MICROS_PER_HOUR = 1_000_000
@@ -46,7 +46,7 @@ class NeedsTraces(BadStudy):
 class Task(msgspec.Struct, frozen=True):
     """Some starts of a case; `members` are the places of its traces in the list of all."""
 
-    setting: Setting
+    setting: StudySetting
     members: tuple[int, ...]
     policies: tuple[str, ...]
     stream: str
@@ -55,7 +55,7 @@ class Task(msgspec.Struct, frozen=True):
 
 def load_traces(
     study: Study, folder: Path | None, *, beside: Path | None = None
-) -> tuple[Study, list[Trace]]:
+) -> tuple[Study, list[SpotTrace]]:
     """The traces that a study asks for, and the study on them.
 
     What it asks for lies in the folder, the one with `availability` and `preemption`; or where
@@ -87,7 +87,7 @@ def load_traces(
     return msgspec.structs.replace(study, settings=named), sorted(traces, key=_address)
 
 
-def on_traces(study: Study, traces: Sequence[Trace]) -> Study:
+def on_traces(study: Study, traces: Sequence[SpotTrace]) -> Study:
     """The jobs of a study on other traces, all of them in all settings.
 
     What was published is not about these; nor do they have halves, as nothing was developed on
@@ -110,7 +110,7 @@ def on_traces(study: Study, traces: Sequence[Trace]) -> Study:
     )
 
 
-def _on_samples(study: Study) -> tuple[Study, list[Trace]]:
+def _on_samples(study: Study) -> tuple[Study, list[SpotTrace]]:
     if any(setting.nodes > 1 for setting in study.settings):
         raise NeedsTraces(
             f"the study {study.name} runs several nodes at once, of which sample traces tell "
@@ -126,7 +126,7 @@ def _asks_for_some(study: Study, folder: Path) -> bool:
     return any(Path(each).is_absolute() or _paths(folder, each) for each in patterns)
 
 
-def _load(folder: Path, pattern: str) -> list[Trace]:
+def _load(folder: Path, pattern: str) -> list[SpotTrace]:
     found = _paths(folder, pattern)
     if not found:
         where = "" if Path(pattern).is_absolute() else f" in {folder}"
@@ -148,7 +148,7 @@ def _paths(folder: Path, pattern: str) -> list[Path]:
 
 def evaluate(
     study: Study,
-    traces: Sequence[Trace],
+    traces: Sequence[SpotTrace],
     *,
     progress: Progress | None = None,
     processes: int | None = None,
@@ -177,7 +177,7 @@ def evaluate(
 # --- what is to be run --------------------------------------------------------------------------
 
 
-def _cases(study: Study, traces: Sequence[Trace]) -> tuple[list[Case], list[str]]:
+def _cases(study: Study, traces: Sequence[SpotTrace]) -> tuple[list[TraceCase], list[str]]:
     cases, notes = [], []
     places_of = [_places(setting, traces) for setting in study.settings]
     _refuse_namesakes(traces[place] for place in sorted({at for each in places_of for at in each}))
@@ -209,11 +209,11 @@ def _cases(study: Study, traces: Sequence[Trace]) -> tuple[list[Case], list[str]
                 continue
             stream = f"{study.seed}/{trace.name}/{setting.deadline_us}/{setting.days}"
             starts = random.Random(stream).sample(range(room), min(room, study.starts))
-            cases.append(Case(at, setting, members, policies, stream, tuple(starts)))
+            cases.append(TraceCase(at, setting, members, policies, stream, tuple(starts)))
     return cases, list(dict.fromkeys(notes))
 
 
-def _places(setting: Setting, traces: Sequence[Trace]) -> list[int]:
+def _places(setting: StudySetting, traces: Sequence[SpotTrace]) -> list[int]:
     """Where the traces of a setting stand among all."""
     return [
         place
@@ -222,9 +222,9 @@ def _places(setting: Setting, traces: Sequence[Trace]) -> list[int]:
     ]
 
 
-def _refuse_namesakes(traces: Iterable[Trace]) -> None:
+def _refuse_namesakes(traces: Iterable[SpotTrace]) -> None:
     """Results, starts and halves know a trace by its name."""
-    seen: dict[str, Trace] = {}
+    seen: dict[str, SpotTrace] = {}
     for trace in traces:
         other = seen.setdefault(trace.name, trace)
         if other is not trace:
@@ -234,11 +234,11 @@ def _refuse_namesakes(traces: Iterable[Trace]) -> None:
             )
 
 
-def _address(trace: Trace) -> str:
+def _address(trace: SpotTrace) -> str:
     return f"{trace.kind}/{trace.nodes}-node/{trace.name}.json"
 
 
-def _is_beside(one: Trace, other: Trace) -> bool:
+def _is_beside(one: SpotTrace, other: SpotTrace) -> bool:
     """Another zone that was watched at the same time, for the same kind of instance."""
     return (one.folder, one.resource, one.kind, one.nodes, one.tick_us) == (
         other.folder,
@@ -249,11 +249,11 @@ def _is_beside(one: Trace, other: Trace) -> bool:
     )
 
 
-def _ticks(trace: Trace, days: int | None) -> int:
+def _ticks(trace: SpotTrace, days: int | None) -> int:
     return len(trace.counts) if days is None else len(trace.first(days).counts)
 
 
-def _tasks(case: Case) -> Iterator[Task]:
+def _tasks(case: TraceCase) -> Iterator[Task]:
     policies = tuple(dict.fromkeys((BASELINE, *case.policies)))
     for at in range(0, len(case.starts), STARTS_PER_TASK):
         starts = case.starts[at : at + STARTS_PER_TASK]
@@ -261,7 +261,7 @@ def _tasks(case: Case) -> Iterator[Task]:
 
 
 def _by_case(
-    tasks: Sequence[Task], done: Sequence[Records], cases: Sequence[Case]
+    tasks: Sequence[Task], done: Sequence[Records], cases: Sequence[TraceCase]
 ) -> list[dict[str, Records]]:
     """The rows of each policy in each case; tasks are in the order of their cases."""
     found = []
@@ -280,7 +280,7 @@ def _by_case(
 class _Laboratory:
     """The traces, and the zones that were made of them so far."""
 
-    def __init__(self, traces: Sequence[Trace]) -> None:
+    def __init__(self, traces: Sequence[SpotTrace]) -> None:
         self._traces = traces
         self._zone = lru_cache(maxsize=None)(self._make_zone)
 
@@ -299,7 +299,7 @@ class _Laboratory:
         return np.array(rows, dtype=np.int64)
 
 
-def _worker(traces: Sequence[Trace]) -> Callable[[Task], Records]:
+def _worker(traces: Sequence[SpotTrace]) -> Callable[[Task], Records]:
     return _Laboratory(traces).run
 
 
@@ -343,11 +343,11 @@ def _row(job: Job, name: str, zones: Sequence[Zone], task: Task, start: int) -> 
 # --- what is not known beforehand ---------------------------------------------------------------
 
 
-def _is_uncertain(setting: Setting) -> bool:
+def _is_uncertain(setting: StudySetting) -> bool:
     return bool(setting.work_error or setting.changeover_error)
 
 
-def _truth(setting: Setting, stream: str) -> Truth:
+def _truth(setting: StudySetting, stream: str) -> Truth:
     chance = random.Random(f"{stream}/truth")
     work_us = _about(setting.work_us, setting.work_error, chance)
     return Truth(work_us, lambda: _about(setting.changeover_us, setting.changeover_error, chance))
@@ -357,7 +357,7 @@ def _about(estimate_us: int, error: float, chance: random.Random) -> int:
     return round(estimate_us * (1 + chance.uniform(-error, error)))
 
 
-def _is_missed(job: Job, outcome: Outcome, setting: Setting, truth: Truth | None) -> bool:
+def _is_missed(job: Job, outcome: Outcome, setting: StudySetting, truth: Truth | None) -> bool:
     if truth is None:
         return outcome.is_late
     extra_work_us = max(0, truth.work_us - job.work_us)

@@ -24,8 +24,8 @@ from laissez.experiments.deadline.study import (
     BadStudy,
     Grouping,
     Plot,
-    Setting,
     Study,
+    StudySetting,
     Zones,
     deadline_us,
 )
@@ -117,7 +117,7 @@ def _study(document: Document[_Document], name: str) -> Study:
         _need(policy in POLICIES, place, str(UnknownPolicy(policy)))
     _need(written.starts > 0, "$.starts", "there must be at least one start")
     _need(bool(policies), "$.policies", "name at least one policy")
-    settings: list[Setting] = []
+    settings: list[StudySetting] = []
     for at, special in enumerate(written.settings or [_Fields()]):
         own = _places(document, f"$.settings[{at}]")
         common = _places(document, "$")
@@ -149,7 +149,7 @@ def _places(document: Document[_Document], whole: str) -> dict[str, str]:
     return {field: place for field, place in places.items() if document.has(place)}
 
 
-def _settings(fields: _Fields, places: Mapping[str, str], whole: str) -> Iterator[Setting]:
+def _settings(fields: _Fields, places: Mapping[str, str], whole: str) -> Iterator[StudySetting]:
     """A setting for each combination of values."""
     for needed in ("traces", "work", "changeover"):
         _need(needed in places, whole, f"{needed!r} is missing; add it")
@@ -186,7 +186,7 @@ def _settings(fields: _Fields, places: Mapping[str, str], whole: str) -> Iterato
             places["fraction" if is_fraction else "deadline"],
             "the deadline leaves no time for work and changeover; move it",
         )
-        yield Setting(
+        yield StudySetting(
             traces=traces,
             work_us=work_us,
             fraction=end if is_fraction else work_us / ends_us,

@@ -1,11 +1,11 @@
 """What a study is: which policies run, on which traces, in which settings; and what comes out.
 
-A `Setting` is one point: a length of work, a deadline, a changeover, a price, the traces. A
+A `StudySetting` is one point: a length of work, a deadline, a changeover, a price, the traces. A
 `Study` is a list of them with everything else that its numbers depend on, so that the same study on
 the same traces always has the same `Result`. `reading` makes one from a YAML document.
 
-A `Tally` is the mean over many runs of one policy. Costs are shares of what on-demand alone costs
-in the same setting, so that they can be averaged over settings.
+A `PolicyTally` is the mean over many runs of one policy. Costs are shares of what on-demand alone
+costs in the same setting, so that they can be averaged over settings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BadStudy(ValueError):
     """A study that can't be read or run; the sentence says what to change, and in which line."""
 
 
-class Setting(msgspec.Struct, frozen=True):
+class StudySetting(msgspec.Struct, frozen=True):
     """One point of a study.
 
     `fraction` is work over deadline. `nodes` run together or not at all. The errors are half-widths
@@ -72,7 +72,7 @@ class Plot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Study(msgspec.Struct, frozen=True):
     name: str
     title: str
-    settings: tuple[Setting, ...]
+    settings: tuple[StudySetting, ...]
     policies: tuple[str, ...]
     starts: int = 300
     seed: int = 1
@@ -81,7 +81,7 @@ class Study(msgspec.Struct, frozen=True):
     data: Literal["traces", "sample"] = "traces"
 
 
-class Tally(msgspec.Struct, frozen=True):
+class PolicyTally(msgspec.Struct, frozen=True):
     """The mean of many runs of a policy; the hours are of work, with changeovers beside them.
 
     `cost` is relative to on-demand alone, `saving` what is missing to 1; a quarter of the runs save
@@ -104,7 +104,7 @@ class Tally(msgspec.Struct, frozen=True):
     gap_closed: float | None = None
 
 
-Tallies = dict[str, Tally]
+Tallies = dict[str, PolicyTally]
 """By the name of the policy, in the order of the study."""
 
 
@@ -112,7 +112,7 @@ class SettingResult(msgspec.Struct, frozen=True):
     """The label tells the setting from the others of its study."""
 
     label: str
-    setting: Setting
+    setting: StudySetting
     policies: Tallies
 
 
@@ -179,7 +179,7 @@ def is_held_out(name: str, names: Iterable[str]) -> bool:
     return sorted(set(names)).index(name) % 2 == 1
 
 
-def labels(settings: Iterable[Setting]) -> tuple[str, ...]:
+def labels(settings: Iterable[StudySetting]) -> tuple[str, ...]:
     """What to call each setting: its own label, and what differs among those of that label."""
     settings = tuple(settings)
     found = []
@@ -193,7 +193,7 @@ def labels(settings: Iterable[Setting]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _texts(setting: Setting) -> tuple[str, ...]:
+def _texts(setting: StudySetting) -> tuple[str, ...]:
     """What may tell settings apart, in words: a job with a name has a deadline, others a share."""
     deadline = f"deadline {_short(setting.deadline_us / US_PER_HOUR)} h"
     return (

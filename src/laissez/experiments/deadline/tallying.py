@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laissez.deadline.job import US_PER_HOUR
-from laissez.deadline.traces import Trace
+from laissez.deadline.traces import SpotTrace
 from laissez.experiments.deadline.study import (
     BASELINE,
     BOUND,
     PRESENT_BEST,
     PartResult,
+    PolicyTally,
     Result,
-    Setting,
     SettingResult,
     Study,
+    StudySetting,
     Tallies,
-    Tally,
     is_held_out,
     labels,
 )
@@ -36,15 +36,15 @@ PLENTY = 0.5
 TIGHT = 0.75
 
 Records = NDArray[np.int64]
-Runs = Mapping[str, NDArray[np.float64]]
+PolicyRuns = Mapping[str, NDArray[np.float64]]
 """The rows of each policy, with hours and relative costs."""
 
 
-class Case(msgspec.Struct, frozen=True):
+class TraceCase(msgspec.Struct, frozen=True):
     """A setting, the `setting_at`th of its study, on a trace, or on several zones at once."""
 
     setting_at: int
-    setting: Setting
+    setting: StudySetting
     members: tuple[int, ...]
     policies: tuple[str, ...]
     stream: str
@@ -53,8 +53,8 @@ class Case(msgspec.Struct, frozen=True):
 
 def result_of(
     study: Study,
-    traces: Sequence[Trace],
-    cases: Sequence[Case],
+    traces: Sequence[SpotTrace],
+    cases: Sequence[TraceCase],
     records: Sequence[Mapping[str, Records]],
     notes: Sequence[str],
 ) -> Result:
@@ -87,7 +87,7 @@ def result_of(
     )
 
 
-def tallies(study: Study, parts: Iterable[Runs]) -> Tallies:
+def tallies(study: Study, parts: Iterable[PolicyRuns]) -> Tallies:
     """The means over some runs, of the policies that took part in all of them.
 
     A mean over other, maybe easier runs can't stand beside them.
@@ -101,7 +101,7 @@ def tallies(study: Study, parts: Iterable[Runs]) -> Tallies:
     return {name: _compared(tally, found) for name, tally in found.items()}
 
 
-def _runs(case: Case, records: Mapping[str, Records]) -> Runs:
+def _runs(case: TraceCase, records: Mapping[str, Records]) -> PolicyRuns:
     baseline_micros = records[BASELINE][:, COST].mean()
     scale = np.full(6, 1 / US_PER_HOUR)
     scale[COST] = 1 / baseline_micros
@@ -109,14 +109,14 @@ def _runs(case: Case, records: Mapping[str, Records]) -> Runs:
     return {name: records[name] * scale for name in case.policies}
 
 
-def _those(runs: Sequence[Runs], keys: Sequence[object], wanted: object) -> list[Runs]:
+def _those(runs: Sequence[PolicyRuns], keys: Sequence[object], wanted: object) -> list[PolicyRuns]:
     return [each for each, key in zip(runs, keys, strict=True) if key == wanted]
 
 
-def _tally(rows: NDArray[np.float64]) -> Tally:
+def _tally(rows: NDArray[np.float64]) -> PolicyTally:
     means = [float(mean) for mean in rows.mean(axis=0)]
     low, high = np.quantile(1 - rows[:, COST], [0.25, 0.75])
-    return Tally(
+    return PolicyTally(
         on_demand_hours=means[ON_DEMAND],
         spot_hours=means[SPOT],
         on_demand_changeover_hours=means[ON_DEMAND_CHANGEOVER],
@@ -130,7 +130,7 @@ def _tally(rows: NDArray[np.float64]) -> Tally:
     )
 
 
-def _compared(tally: Tally, all_tallies: Tallies) -> Tally:
+def _compared(tally: PolicyTally, all_tallies: Tallies) -> PolicyTally:
     bound = all_tallies.get(BOUND)
     present = all_tallies.get(PRESENT_BEST)
     if bound is None or bound.runs != tally.runs:
@@ -145,7 +145,7 @@ def _compared(tally: Tally, all_tallies: Tallies) -> Tally:
 # --- groups -------------------------------------------------------------------------------------
 
 
-def _held_out(traces: Sequence[Trace]) -> set[str]:
+def _held_out(traces: Sequence[SpotTrace]) -> set[str]:
     """Of all traces there are: which of them have room for a deadline moves none."""
     names = [trace.name for trace in traces]
     return {name for name in names if is_held_out(name, names)}
@@ -153,15 +153,15 @@ def _held_out(traces: Sequence[Trace]) -> set[str]:
 
 def _groups(
     study: Study,
-    traces: Sequence[Trace],
-    cases: Sequence[Case],
-    runs: Sequence[Runs],
+    traces: Sequence[SpotTrace],
+    cases: Sequence[TraceCase],
+    runs: Sequence[PolicyRuns],
     held_out: set[str],
 ) -> tuple[PartResult, ...]:
     """The runs by what their study groups them by; a case may have some in each group."""
     if study.group_by is None:
         return ()
-    groups: dict[str, list[Runs]] = {}
+    groups: dict[str, list[PolicyRuns]] = {}
     for case, rows in zip(cases, runs, strict=True):
         trace = traces[case.members[0]]
         if study.group_by == "halves":
@@ -175,7 +175,7 @@ def _groups(
     return tuple(PartResult(kind, tallies(study, groups[kind])) for kind in sorted(groups))
 
 
-def _circumstances(case: Case, trace: Trace) -> NDArray[np.str_]:
+def _circumstances(case: TraceCase, trace: SpotTrace) -> NDArray[np.str_]:
     """For each start how much spot there is until the deadline, and how tight that is."""
     setting = case.setting
     ticks = -(-setting.deadline_us // trace.tick_us)

@@ -25,11 +25,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from laissez.experiments.figures.figure import Closeup, Scene, Wanted, percent
+from laissez.experiments.figures.figure import Closeup, Wanted, WatchedRun, percent
 from laissez.experiments.intervals import lowering
 from laissez.experiments.metrics import measure
 from laissez.experiments.runs import Runs
-from laissez.experiments.summaries import Outcome, Summary, summary_of
+from laissez.experiments.summaries import ContractSummary, RunOutcome, summary_of
 from laissez.simulation.contracts.clairvoyant import bound
 from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.demand.fitted import requests_of
@@ -41,7 +41,7 @@ from laissez.simulation.scenarios.regimes import (
     READINGS,
     RESOURCES,
     Alone,
-    Reading,
+    BudgetReading,
     crowd,
     crowd_of,
     setting_of,
@@ -60,7 +60,7 @@ LABELS = {
 WITH_FLOORS = ("market", "no_displacement")
 
 
-class Target(NamedTuple):
+class LoweringTarget(NamedTuple):
     """By which share something of the market's is to be lower than another's, at least or most."""
 
     of: Literal["degradation", "mean_retention"]
@@ -79,13 +79,13 @@ class Target(NamedTuple):
 
 
 TARGETS = (
-    Target("mean_retention", "fcfs", 0.4, 0.02),
-    Target("degradation", "fcfs", 1.0, 0.17),
-    Target("degradation", "fcfs", 1.125, 0.08),
-    Target("degradation", "fcfs", 2.25, 0.23),
-    Target("degradation", "fcfs_p", 1.0, 0.19),
-    Target("degradation", "fcfs_p", 1.125, 0.12),
-    Target("degradation", "fcfs_p", 2.25, 0.08),
+    LoweringTarget("mean_retention", "fcfs", 0.4, 0.02),
+    LoweringTarget("degradation", "fcfs", 1.0, 0.17),
+    LoweringTarget("degradation", "fcfs", 1.125, 0.08),
+    LoweringTarget("degradation", "fcfs", 2.25, 0.23),
+    LoweringTarget("degradation", "fcfs_p", 1.0, 0.19),
+    LoweringTarget("degradation", "fcfs_p", 1.125, 0.12),
+    LoweringTarget("degradation", "fcfs_p", 2.25, 0.08),
 )
 
 
@@ -116,14 +116,14 @@ class Alones(msgspec.Struct, frozen=True):
     ratios: tuple[float, ...]
 
 
-class Play(msgspec.Struct, frozen=True):
+class ContentionPlay(msgspec.Struct, frozen=True):
     """A contract plays the crowd of a seed in a regime."""
 
     seed: int
     is_small: bool
     regime: float
     contract: str
-    reading: Reading
+    reading: BudgetReading
     base_share: float
     comers: tuple[Comer, ...]
 
@@ -140,17 +140,17 @@ def run_alone(task: Comers, data: Path | None) -> Alones:
     )
 
 
-def run_play(task: Play, data: Path | None) -> Outcome:
+def run_play(task: ContentionPlay, data: Path | None) -> RunOutcome:
     cluster = cluster_of(task.is_small)
     comers = ((_project(task.seed, each.number, data), each.alone) for each in task.comers)
     found = crowd_of(comers, task.regime, cluster)
     setting = setting_of(found, task.reading, task.base_share, cluster)
     if task.contract == CLAIRVOYANT:
         alone = {name: own.performance for name, own in found.alone.items()}
-        return Outcome(dict(bound(setting, alone).retention))
+        return RunOutcome(dict(bound(setting, alone).retention))
     history = CONTRACTS[task.contract].play(setting, task.seed)
     metrics = measure(setting, found.alone, history)
-    return Outcome(metrics.retention, metrics)
+    return RunOutcome(metrics.retention, metrics)
 
 
 def cluster_of(is_small: bool) -> tuple[str, ...]:
@@ -171,9 +171,9 @@ def _project(seed: int, number: int, data: Path | None) -> Project:
 
 # --- the report ---------------------------------------------------------------------------------
 
-Key = tuple[str, float, Reading, float]
+Key = tuple[str, float, BudgetReading, float]
 """Contract, regime, reading, base share."""
-ByRegime = dict[str, dict[str, Summary]]
+ByRegime = dict[str, dict[str, ContractSummary]]
 """By regime, by contract."""
 
 
@@ -200,7 +200,7 @@ class Realised(msgspec.Struct, frozen=True):
     highest: float
 
 
-class Report(msgspec.Struct, frozen=True):
+class ContentionReport(msgspec.Struct, frozen=True):
     """`regimes` is what is meant where nothing else is said: `reading` and `base_share` say it.
     `goals` are those of the whole cluster; a quick run has none."""
 
@@ -217,7 +217,7 @@ class Report(msgspec.Struct, frozen=True):
     is_quick: bool
 
 
-def compute(wanted: Wanted, runs: Runs) -> Report:
+def compute(wanted: Wanted, runs: Runs) -> ContentionReport:
     comers = [Comers(seed, wanted.is_quick, wanted.regimes) for seed in wanted.seeds]
     everybody = dict(zip(wanted.seeds, runs.all(comers, run_alone, Alones), strict=True))
     keys = list(product(wanted.contracts, wanted.regimes, READINGS, BASE_SHARES))
@@ -226,13 +226,13 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         for seed in wanted.seeds
         for key in keys
     }
-    found = dict(zip(plays, runs.all(tuple(plays.values()), run_play, Outcome), strict=True))
+    found = dict(zip(plays, runs.all(tuple(plays.values()), run_play, RunOutcome), strict=True))
     outcomes = {key: {seed: found[seed, key] for seed in wanted.seeds} for key in keys}
     readings: dict[str, dict[str, ByRegime]] = {
         reading: {str(share): _by_regime(outcomes, reading, share) for share in BASE_SHARES}
         for reading in READINGS
     }
-    return Report(
+    return ContentionReport(
         figure="6",
         regimes=readings[READINGS[0]][str(BASE_SHARES[0])],
         reading=READINGS[0],
@@ -253,11 +253,11 @@ def _realised(ratios: Sequence[float]) -> Realised:
     return Realised(fmean(ratios), min(ratios), max(ratios))
 
 
-def _play(wanted: Wanted, seed: int, key: Key, everybody: Alones) -> Play:
+def _play(wanted: Wanted, seed: int, key: Key, everybody: Alones) -> ContentionPlay:
     """What makes no difference is the same in all tasks, so that it is run once."""
     contract, regime, reading, share = key
     joining = everybody.joining[wanted.regimes.index(regime)]
-    return Play(
+    return ContentionPlay(
         seed,
         wanted.is_quick,
         regime,
@@ -268,10 +268,10 @@ def _play(wanted: Wanted, seed: int, key: Key, everybody: Alones) -> Play:
     )
 
 
-BySeed = Mapping[Key, Mapping[int, Outcome]]
+BySeed = Mapping[Key, Mapping[int, RunOutcome]]
 
 
-def _by_regime(outcomes: BySeed, reading: Reading, share: float) -> ByRegime:
+def _by_regime(outcomes: BySeed, reading: BudgetReading, share: float) -> ByRegime:
     found: ByRegime = {}
     for (contract, regime, *others), by_seed in outcomes.items():
         if others == [reading, share]:
@@ -294,12 +294,16 @@ def _goals(outcomes: BySeed) -> Iterator[Goal]:
             yield _goal(target, reading, share, _each(mine, target.of), _each(its, target.of))
 
 
-def _each(by_seed: Mapping[int, Outcome], of: str) -> dict[int, float]:
+def _each(by_seed: Mapping[int, RunOutcome], of: str) -> dict[int, float]:
     return {seed: getattr(outcome, of) for seed, outcome in by_seed.items()}
 
 
 def _goal(
-    target: Target, reading: Reading, share: float, mine: dict[int, float], its: dict[int, float]
+    target: LoweringTarget,
+    reading: BudgetReading,
+    share: float,
+    mine: dict[int, float],
+    its: dict[int, float],
 ) -> Goal:
     found = lowering(mine, its)
     if found is None:  # who has nothing can't have less
@@ -324,8 +328,8 @@ def _goal(
 # --- one run, closely ---------------------------------------------------------------------------
 
 
-def scene(closeup: Closeup, data: Path | None) -> Scene:
+def scene(closeup: Closeup, data: Path | None) -> WatchedRun:
     cluster = cluster_of(closeup.is_quick)
     found = crowd(closeup.seed, closeup.regime, _requests(data), cluster)
     setting = setting_of(found, closeup.reading, closeup.base_share, cluster)
-    return Scene(setting, dict(found.alone))
+    return WatchedRun(setting, dict(found.alone))

@@ -11,28 +11,28 @@ from pathlib import Path
 from laissez.experiments.figures.contention import (
     LABELS,
     ByRegime,
+    ContentionReport,
     Goal,
-    Report,
     compute,
     scene,
 )
 from laissez.experiments.figures.figure import (
     Figure,
-    Table,
+    FigureTable,
     drawn_title,
     means_over,
     percent,
     spread,
 )
 from laissez.experiments.intervals import Interval
-from laissez.experiments.summaries import Summary
+from laissez.experiments.summaries import ContractSummary
 from laissez.simulation.scenarios.regimes import REGIMES
 
 TITLE = "Retention under contention"
 READ_AS = {"equal": "equal budgets", "demand": "budgets by demand"}
 
 
-def tell(report: Report) -> Iterator[Table | str]:
+def tell(report: ContentionReport) -> Iterator[FigureTable | str]:
     for reading, by_share in report.readings.items():
         for share, by_regime in by_share.items():
             yield _retentions(f"{READ_AS[reading]}, floor at {share} of list prices", by_regime)
@@ -48,7 +48,7 @@ def tell(report: Report) -> Iterator[Table | str]:
     yield f"{means_over(report.seeds)}; requests {requests}."
 
 
-def _realised(report: Report) -> str:
+def _realised(report: ContentionReport) -> str:
     """How near regimes are met."""
     parts = [
         f"{its.mean:.2f} at {regime}"
@@ -58,20 +58,20 @@ def _realised(report: Report) -> str:
     return f"Demand over capacity, with whole projects: {', '.join(parts)}."
 
 
-def _retentions(title: str, by_regime: ByRegime) -> Table:
+def _retentions(title: str, by_regime: ByRegime) -> FigureTable:
     contracts = _contracts(by_regime)
     rows = (
         (regime, *(_mean(by_regime[regime][contract]) for contract in contracts))
         for regime in by_regime
     )
-    return Table(
+    return FigureTable(
         f"Mean retention in %: {title}",
         ("demand /\ncapacity", *(LABELS[each].replace(" ", "\n") for each in contracts)),
         tuple(rows),
     )
 
 
-def _lowerings(title: str, by_regime: ByRegime) -> Iterator[Table]:
+def _lowerings(title: str, by_regime: ByRegime) -> Iterator[FigureTable]:
     """Where there is something to compare."""
     others = [
         name
@@ -79,7 +79,7 @@ def _lowerings(title: str, by_regime: ByRegime) -> Iterator[Table]:
         if any(_lower(by_contract.get(name)) for by_contract in by_regime.values())
     ]
     if others:
-        yield Table(
+        yield FigureTable(
             f"By how much the market's degradation is lower than that of others, in %: {title}",
             ("demand /\ncapacity", *(LABELS[each].replace(" ", "\n") for each in others)),
             tuple(
@@ -89,7 +89,7 @@ def _lowerings(title: str, by_regime: ByRegime) -> Iterator[Table]:
         )
 
 
-def _lower(summary: Summary | None) -> str:
+def _lower(summary: ContractSummary | None) -> str:
     lower = None if summary is None else summary.market_lower_by
     return "" if lower is None else f"{100 * lower.estimate:z.1f}{spread(lower)}"
 
@@ -98,13 +98,13 @@ def _contracts(by_regime: ByRegime) -> list[str]:
     return [name for name in LABELS if any(name in each for each in by_regime.values())]
 
 
-def _mean(summary: Summary) -> str:
+def _mean(summary: ContractSummary) -> str:
     low = summary.ci95[0]
     margin = "" if low is None else f" ±{100 * (summary.mean_retention - low):.1f}"
     return f"{100 * summary.mean_retention:.1f}{margin}"
 
 
-def _details(report: Report) -> Table:
+def _details(report: ContentionReport) -> FigureTable:
     money = ("$ a\nrun", "projects\nper $1,000")
     nodes = ("nodes\nheld", "displaced", "given\nup", "projects'\nwork lost")
     columns = ("", "quartiles of\nretention", *money, *nodes, "Jain's\nindex", "starved")
@@ -114,10 +114,10 @@ def _details(report: Report) -> Table:
         for contract in _contracts({regime: by_contract})
     ]
     title = f"In detail: {READ_AS[report.reading]}, floor at {report.base_share} of list prices"
-    return Table(title, columns, tuple(rows))
+    return FigureTable(title, columns, tuple(rows))
 
 
-def _detail(its: Summary) -> Iterator[str]:
+def _detail(its: ContractSummary) -> Iterator[str]:
     middle = its.quartiles
     if middle is None or its.moves is None:  # a bound
         yield from [""] * 9
@@ -134,14 +134,14 @@ def _detail(its: Summary) -> Iterator[str]:
     yield percent(its.starved_share or 0)
 
 
-def _goal_table(goals: Sequence[Goal]) -> Table:
+def _goal_table(goals: Sequence[Goal]) -> FigureTable:
     """A row for each goal; a column for each reading and floor."""
     cases = list(dict.fromkeys((goal.reading, goal.base_share) for goal in goals))
     rows: dict[str, dict[tuple[str, float], str]] = {}
     for goal in goals:
         row = rows.setdefault(f"{goal.regime}: {goal.goal}", {})
         row[goal.reading, goal.base_share] = _measured(goal)
-    return Table(
+    return FigureTable(
         "Goals: how much lower, in % with the interval, and whether that is enough",
         ("", *(f"{reading},\nfloor {share}" for reading, share in cases)),
         tuple((name, *(row[case] for case in cases)) for name, row in rows.items()),
@@ -156,7 +156,7 @@ def _measured(goal: Goal) -> str:
     return f"{100 * goal.measured:z.1f}{spread(interval)}, {verdict}"
 
 
-def draw(report: Report, path: Path) -> None:
+def draw(report: ContentionReport, path: Path) -> None:
     """Only who wants a picture waits for matplotlib."""
     from laissez.experiments.contract_pictures import draw_retention  # noqa: PLC0415
 

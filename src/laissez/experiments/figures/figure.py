@@ -19,7 +19,7 @@ import msgspec
 from laissez.experiments.intervals import Interval
 from laissez.experiments.runs import Runs
 from laissez.simulation.contracts.setting import Setting
-from laissez.simulation.scenarios.regimes import Alone, Reading
+from laissez.simulation.scenarios.regimes import Alone, BudgetReading
 
 SEEDS = tuple(range(100, 120))
 QUICK_SEEDS = SEEDS[:2]
@@ -34,7 +34,7 @@ class Wanted(msgspec.Struct, frozen=True):
     is_quick: bool = False
 
 
-class Table(msgspec.Struct, frozen=True):
+class FigureTable(msgspec.Struct, frozen=True):
     """For people: the first column names the row, the others are figures."""
 
     title: str
@@ -42,7 +42,7 @@ class Table(msgspec.Struct, frozen=True):
     rows: tuple[tuple[str, ...], ...]
 
 
-class Scene(msgspec.Struct, frozen=True):
+class WatchedRun(msgspec.Struct, frozen=True):
     """One run of a figure, to be looked at closely: what is played, and what each does alone."""
 
     setting: Setting
@@ -54,7 +54,7 @@ class Closeup(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int
     regime: float
-    reading: Reading
+    reading: BudgetReading
     base_share: float
     is_quick: bool
     way: str | None = None
@@ -71,9 +71,9 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """The contracts without which there is nothing to show."""
     compute: Callable[[Wanted, Runs], Any]
     """The report: a value that is JSON as it stands."""
-    tell: Callable[[Any], Iterator[Table | str]]
+    tell: Callable[[Any], Iterator[FigureTable | str]]
     draw: Callable[[Any, Path], None]
-    scene: Callable[[Closeup, Path | None], Scene] | None = None
+    scene: Callable[[Closeup, Path | None], WatchedRun] | None = None
     """Of one run, with data or without."""
     ways: tuple[str, ...] = ()
     """In which tenants bid on the market, if there is a choice; the first is the usual one."""

@@ -36,9 +36,9 @@ from laissez.experiments.figures.contention import cluster_of
 from laissez.experiments.figures.figure import (
     Closeup,
     Figure,
-    Scene,
-    Table,
+    FigureTable,
     Wanted,
+    WatchedRun,
     drawn_title,
     means_over,
 )
@@ -56,8 +56,8 @@ from laissez.simulation.scenarios.regimes import (
     READINGS,
     TREE,
     Alone,
+    BudgetReading,
     Crowd,
-    Reading,
     alone,
     crowd_of,
     prices,
@@ -90,27 +90,31 @@ FLAT_TREE = {**TREE, "n": 1, "h": 1, "g": 8}
 """The same racks, each of them one host with as many GPUs as a domain has."""
 
 
-class Case(msgspec.Struct, frozen=True):
+class BiddingCase(msgspec.Struct, frozen=True):
     """What is the same for all ways that are compared."""
 
     size: Size = "usual"
     global_batch: int = GLOBAL_BATCH
-    reading: Reading = READINGS[0]
+    reading: BudgetReading = READINGS[0]
     base_share: float = BASE_SHARES[0]
 
 
-FLAT, BY_DEMAND, AT_LIST = Case("flat"), Case(reading="demand"), Case(base_share=1.0)
+FLAT, BY_DEMAND, AT_LIST = (
+    BiddingCase("flat"),
+    BiddingCase(reading="demand"),
+    BiddingCase(base_share=1.0),
+)
 
 
-class Play(msgspec.Struct, frozen=True):
+class BiddingPlay(msgspec.Struct, frozen=True):
     """The jobs of a seed, bidding in one way."""
 
     seed: int
-    case: Case
+    case: BiddingCase
     way: str
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class BiddingOutcome(msgspec.Struct, frozen=True):
     """Of the bound there is nothing but throughput."""
 
     hours_per_hour: float
@@ -118,7 +122,7 @@ class Outcome(msgspec.Struct, frozen=True):
     displaced: int | None = None
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class BiddingComparison(msgspec.Struct, frozen=True):
     """All ways, in one case."""
 
     nodes: int
@@ -130,7 +134,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """By each other way, how many times its throughput aware jobs have."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class BiddingReport(msgspec.Struct, frozen=True):
     """`ratio` is aware over oblivious with the batch that is meant where nothing else is said, in
     the usual cluster, with equal budgets and floors below list prices. With that batch, `flat` is
     in a flat cluster, `by_demand` with budgets by demand, `at_list` with floors at list prices."""
@@ -141,24 +145,24 @@ class Report(msgspec.Struct, frozen=True):
     is_met: bool | None
     """None in a quick run: its cluster is too small to tell."""
     global_batch: int
-    batches: dict[str, Comparison]
-    flat: Comparison | None
-    by_demand: Comparison | None
-    at_list: Comparison | None
+    batches: dict[str, BiddingComparison]
+    flat: BiddingComparison | None
+    by_demand: BiddingComparison | None
+    at_list: BiddingComparison | None
     oversubscribed: float
     seeds: tuple[int, ...]
     is_quick: bool
 
 
-def run(task: Play, data: Path | None) -> Outcome:
+def run(task: BiddingPlay, data: Path | None) -> BiddingOutcome:
     case = task.case
     found = jobs_of(task.seed, case.size, case.global_batch)
     setting = setting_for(found, task.way, case.size, case.reading, case.base_share)
     if task.way == CLAIRVOYANT:
-        return Outcome(most_hours_per_hour(setting, found))
+        return BiddingOutcome(most_hours_per_hour(setting, found))
     contract = CONTRACTS["fcfs" if task.way == "fcfs" else "market"]
     metrics = measure(setting, found.alone, contract.play(setting, task.seed))
-    return Outcome(
+    return BiddingOutcome(
         metrics.throughput.training_hours_per_hour,
         metrics.mean_retention,
         metrics.moves.displaced,
@@ -208,7 +212,7 @@ def setting_for(
     crowd: Crowd,
     way: str,
     size: Size,
-    reading: Reading = READINGS[0],
+    reading: BudgetReading = READINGS[0],
     base_share: float = BASE_SHARES[0],
 ) -> Setting:
     setting = setting_of(crowd, reading, base_share, cluster_for(size))
@@ -224,16 +228,16 @@ def _bidding(project: Project, bidding: Bidding) -> Project:
     return msgspec.structs.replace(project, labour=labour)
 
 
-def compute(wanted: Wanted, runs: Runs) -> Report:
+def compute(wanted: Wanted, runs: Runs) -> BiddingReport:
     ways = [way for way in LABELS if way in FIGURE.ways or way in wanted.contracts]
     size: Size = "small" if wanted.is_quick else "usual"
     batches = (GLOBAL_BATCH,) if wanted.is_quick else BATCHES
-    cases = [Case(size, batch) for batch in batches]
+    cases = [BiddingCase(size, batch) for batch in batches]
     if not wanted.is_quick:
         cases += [FLAT, BY_DEMAND, AT_LIST]
     keys = list(product(cases, wanted.seeds, ways))
-    tasks = [Play(seed, case, way) for case, seed, way in keys]
-    found = dict(zip(keys, runs.all(tasks, run, Outcome), strict=True))
+    tasks = [BiddingPlay(seed, case, way) for case, seed, way in keys]
+    found = dict(zip(keys, runs.all(tasks, run, BiddingOutcome), strict=True))
     compared = {
         case: _compared(
             len(cluster_for(case.size)),
@@ -241,14 +245,14 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
         )
         for case in cases
     }
-    main = compared[Case(size)].aware_over["oblivious"].estimate
-    return Report(
+    main = compared[BiddingCase(size)].aware_over["oblivious"].estimate
+    return BiddingReport(
         figure="10",
         ratio=main,
         wanted_ratio=WANTED_RATIO,
         is_met=None if wanted.is_quick else main >= WANTED_RATIO,
         global_batch=GLOBAL_BATCH,
-        batches={str(batch): compared[Case(size, batch)] for batch in batches},
+        batches={str(batch): compared[BiddingCase(size, batch)] for batch in batches},
         flat=compared.get(FLAT),
         by_demand=compared.get(BY_DEMAND),
         at_list=compared.get(AT_LIST),
@@ -258,12 +262,12 @@ def compute(wanted: Wanted, runs: Runs) -> Report:
     )
 
 
-def _compared(nodes: int, by_way: Mapping[str, Mapping[int, Outcome]]) -> Comparison:
+def _compared(nodes: int, by_way: Mapping[str, Mapping[int, BiddingOutcome]]) -> BiddingComparison:
     hours = {
         way: {seed: each.hours_per_hour for seed, each in outcomes.items()}
         for way, outcomes in by_way.items()
     }
-    return Comparison(
+    return BiddingComparison(
         nodes=nodes,
         throughput={way: mean_interval(list(each.values())) for way, each in hours.items()},
         retention=_means(by_way, lambda outcome: outcome.mean_retention),
@@ -277,7 +281,7 @@ def _compared(nodes: int, by_way: Mapping[str, Mapping[int, Outcome]]) -> Compar
 
 
 def _means(
-    by_way: Mapping[str, Mapping[int, Outcome]], of: Callable[[Outcome], float | None]
+    by_way: Mapping[str, Mapping[int, BiddingOutcome]], of: Callable[[BiddingOutcome], float | None]
 ) -> dict[str, Interval]:
     """By way; not of one that has no such thing."""
     found = {
@@ -290,9 +294,9 @@ def _means(
 # --- for people ---------------------------------------------------------------------------------
 
 
-def tell(report: Report) -> Iterator[Table | str]:
+def tell(report: BiddingReport) -> Iterator[FigureTable | str]:
     for where, its in _cases(report):
-        yield Table(
+        yield FigureTable(
             f"Training only, demand {report.oversubscribed} times capacity, {where}",
             (
                 *("", "hours of work\nper hour", "mean\nretention", "displaced\nper run"),
@@ -319,7 +323,7 @@ def tell(report: Report) -> Iterator[Table | str]:
     yield f"{means_over(report.seeds)}."
 
 
-def _cases(report: Report) -> Iterator[tuple[str, Comparison]]:
+def _cases(report: BiddingReport) -> Iterator[tuple[str, BiddingComparison]]:
     for batch, its in report.batches.items():
         yield f"global batch {batch}", its
     for what, one in (
@@ -342,7 +346,7 @@ def _shown(interval: Interval, times: float, unit: str = "") -> str:
     return f"{times * interval.estimate:.1f}{unit}{margin}"
 
 
-def draw(report: Report, path: Path) -> None:
+def draw(report: BiddingReport, path: Path) -> None:
     """Only who wants a picture waits for matplotlib."""
     from laissez.experiments.contract_pictures import UNKNOWN_LOOK, draw_bars, look  # noqa: PLC0415
 
@@ -379,12 +383,12 @@ def _times(interval: Interval, factor: float) -> Interval:
     )
 
 
-def scene(closeup: Closeup, data: Path | None) -> Scene:
+def scene(closeup: Closeup, data: Path | None) -> WatchedRun:
     size: Size = "small" if closeup.is_quick else "usual"
     found = jobs_of(closeup.seed, size)
     way = closeup.way or FIGURE.ways[0]
     setting = setting_for(found, way, size, closeup.reading, closeup.base_share)
-    return Scene(setting, dict(found.alone))
+    return WatchedRun(setting, dict(found.alone))
 
 
 FIGURE = Figure(

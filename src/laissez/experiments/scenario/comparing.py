@@ -17,7 +17,7 @@ import msgspec
 from laissez.experiments.intervals import Interval, lowering
 from laissez.experiments.metrics import Metrics, measure, moves
 from laissez.experiments.runs import Runs
-from laissez.experiments.summaries import Outcome, Summary, summary_of
+from laissez.experiments.summaries import ContractSummary, RunOutcome, summary_of
 from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.contracts.clairvoyant import bound
 from laissez.simulation.contracts.recording import MINUTE_US
@@ -31,7 +31,7 @@ from laissez.simulation.scenarios.regimes import Alone
 from laissez.simulation.scenarios.scenario import Scenario, read_scenario
 
 
-class Source(msgspec.Struct, frozen=True):
+class ScenarioFile(msgspec.Struct, frozen=True):
     """The file: its text, its name, and where it lies."""
 
     text: str
@@ -43,7 +43,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def _read(source: Source) -> Scenario:
+def _read(source: ScenarioFile) -> Scenario:
     return read_scenario(source.text, file_name=source.file_name, folder=Path(source.folder))
 
 
@@ -53,12 +53,12 @@ def _requests(data: Path | None) -> Requests:
 
 
 class Seed(msgspec.Struct, frozen=True):
-    source: Source
+    source: ScenarioFile
     seed: int
 
 
-class Play(msgspec.Struct, frozen=True):
-    source: Source
+class ScenarioPlay(msgspec.Struct, frozen=True):
+    source: ScenarioFile
     seed: int
     contract: str
     alone: dict[str, Alone]
@@ -82,7 +82,7 @@ class TenantOutcome(msgspec.Struct, frozen=True):
 
 
 class Played(msgspec.Struct, frozen=True):
-    outcome: Outcome
+    outcome: RunOutcome
     tenants: dict[str, TenantOutcome] = {}
     held: dict[str, tuple[float, ...]] = {}
     """By tenant, its nodes on average, minute by minute."""
@@ -90,7 +90,7 @@ class Played(msgspec.Struct, frozen=True):
     """By tree, in micro-dollars per hour, minute by minute; -1 where no node was held."""
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class ScenarioComparison(msgspec.Struct, frozen=True):
     """All runs of a scenario."""
 
     seeds: tuple[int, ...]
@@ -99,7 +99,7 @@ class Comparison(msgspec.Struct, frozen=True):
     played: dict[str, tuple[Played, ...]]
     """By contract, a run for each seed."""
 
-    def summaries(self) -> dict[str, Summary]:
+    def summaries(self) -> dict[str, ContractSummary]:
         return {
             name: summary_of([run.outcome for run in runs]) for name, runs in self.played.items()
         }
@@ -118,11 +118,11 @@ def run_alone(task: Seed, data: Path | None) -> dict[str, Alone]:
     return task.source.scenario().all_alone(task.seed, _requests(data))
 
 
-def run_play(task: Play, data: Path | None) -> Played:
+def run_play(task: ScenarioPlay, data: Path | None) -> Played:
     setting = setting_of(task.source, task.seed, task.alone, data)
     if task.contract == CLAIRVOYANT:
         alone = {name: own.performance for name, own in task.alone.items()}
-        return Played(Outcome(dict(bound(setting, alone).retention)))
+        return Played(RunOutcome(dict(bound(setting, alone).retention)))
     history = CONTRACTS[task.contract].play(setting, task.seed)
     metrics = measure(setting, task.alone, history)
     lost = Counter(who for who, how in moves(history.stints) if how != "relinquished")
@@ -130,24 +130,26 @@ def run_play(task: Play, data: Path | None) -> Played:
         project.name: _tenant(project, setting, task.alone, history, metrics, lost[project.name])
         for project in setting.projects
     }
-    outcome = Outcome(metrics.retention, metrics)
+    outcome = RunOutcome(metrics.retention, metrics)
     return Played(outcome, tenants, _held(setting, history), dict(history.rates))
 
 
-def setting_of(source: Source, seed: int, alone: Mapping[str, Alone], data: Path | None) -> Setting:
+def setting_of(
+    source: ScenarioFile, seed: int, alone: Mapping[str, Alone], data: Path | None
+) -> Setting:
     return source.scenario().setting(seed, _requests(data), alone)
 
 
-def alone_of(source: Source, seeds: Sequence[int], runs: Runs) -> list[dict[str, Alone]]:
+def alone_of(source: ScenarioFile, seeds: Sequence[int], runs: Runs) -> list[dict[str, Alone]]:
     return runs.all([Seed(source, seed) for seed in seeds], run_alone, dict[str, Alone])
 
 
 def compare(
-    source: Source, contracts: Sequence[str], seeds: Sequence[int], runs: Runs
-) -> Comparison:
+    source: ScenarioFile, contracts: Sequence[str], seeds: Sequence[int], runs: Runs
+) -> ScenarioComparison:
     alones = alone_of(source, seeds, runs)
     tasks = [
-        Play(source, seed, contract, alone)
+        ScenarioPlay(source, seed, contract, alone)
         for contract, (seed, alone) in product(contracts, zip(seeds, alones, strict=True))
     ]
     found = runs.all(tasks, run_play, Played)
@@ -157,10 +159,10 @@ def compare(
     }
     hours = sum(own.node_hours for alone in alones for own in alone.values())
     capacity = source.scenario().node_hours * len(seeds)
-    return Comparison(tuple(seeds), hours / capacity, played)
+    return ScenarioComparison(tuple(seeds), hours / capacity, played)
 
 
-def files_of(source: Source, data: Path | None) -> tuple[Path, ...]:
+def files_of(source: ScenarioFile, data: Path | None) -> tuple[Path, ...]:
     """All that the runs read beside the text."""
     return (*source.scenario().files, *traces.files_of(data))
 

@@ -21,8 +21,8 @@ from matplotlib.patches import Patch
 
 from laissez.experiments.contract_pictures import look
 from laissez.experiments.page import FAINT, INK, legend_below, sheet
-from laissez.experiments.scenario.comparing import Comparison, Played
-from laissez.experiments.summaries import Summary
+from laissez.experiments.scenario.comparing import Played, ScenarioComparison
+from laissez.experiments.summaries import ContractSummary
 from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.contracts.recording import MINUTE_US
 from laissez.simulation.kernel.streams import stream
@@ -46,7 +46,7 @@ DASHES = ("-", "--", "-.", ":")
 
 
 def draw_comparison(
-    path: Path, comparison: Comparison, *, title: str, labels: Mapping[str, str]
+    path: Path, comparison: ScenarioComparison, *, title: str, labels: Mapping[str, str]
 ) -> None:
     rows = _by_tenant(comparison)
     if len(rows) > TENANTS_MAX:
@@ -63,7 +63,7 @@ def draw_comparison(
         legend_below(figure, keys, columns=len(keys), footnote=footnote)
 
 
-def _draw_contracts(axes: Axes, comparison: Comparison, labels: Mapping[str, str]) -> None:
+def _draw_contracts(axes: Axes, comparison: ScenarioComparison, labels: Mapping[str, str]) -> None:
     summaries = comparison.summaries()
     chance = stream(0, "picture")
     for at, (name, runs) in enumerate(comparison.played.items()):
@@ -80,7 +80,7 @@ def _draw_contracts(axes: Axes, comparison: Comparison, labels: Mapping[str, str
     axes.grid(axis="y")
 
 
-def _draw_box(axes: Axes, at: int, name: str, its: Summary) -> None:
+def _draw_box(axes: Axes, at: int, name: str, its: ContractSummary) -> None:
     colour = look(name).colour
     middle = its.quartiles
     if middle is not None:
@@ -113,7 +113,7 @@ def _draw_box(axes: Axes, at: int, name: str, its: Summary) -> None:
     )
 
 
-def _caption(label: str, its: Summary) -> str:
+def _caption(label: str, its: ContractSummary) -> str:
     paid = "" if its.cost_dollars is None else f"\n${its.cost_dollars:,.2f} paid"
     return f"{label}\n{100 * its.mean_retention:.1f}%{paid}"
 
@@ -142,7 +142,7 @@ def _draw_tenants(axes: Axes, rows: Mapping[str, Mapping[str, float]]) -> None:
     axes.grid(axis="x")
 
 
-def _by_tenant(comparison: Comparison) -> dict[str, dict[str, float]]:
+def _by_tenant(comparison: ScenarioComparison) -> dict[str, dict[str, float]]:
     """By tenant and contract, the mean over seeds in which it comes."""
     found: dict[str, dict[str, list[float]]] = {}
     for contract, runs in comparison.played.items():
@@ -152,7 +152,7 @@ def _by_tenant(comparison: Comparison) -> dict[str, dict[str, float]]:
     return _means(found)
 
 
-def _by_kind(comparison: Comparison) -> dict[str, dict[str, float]]:
+def _by_kind(comparison: ScenarioComparison) -> dict[str, dict[str, float]]:
     kinds = {
         name: tenant.kind
         for runs in comparison.played.values()

@@ -13,8 +13,8 @@
 It knows no money, and reads no file: the figures it needs are in its tables, with their source.
 """
 
-from laissez.performance.inference.delivery import Quality, Tally
-from laissez.performance.inference.load import Load, Trace, trace_of_requests
+from laissez.performance.inference.delivery import Quality, RequestTally
+from laissez.performance.inference.load import Load, LoadTrace, trace_of_requests
 from laissez.performance.inference.objective import PRESETS, Objective, preset, service_credit
 from laissez.performance.inference.problem import InferenceProblem
 from laissez.performance.inference.profile import Hardware, Profile, profile, profiled
@@ -28,11 +28,11 @@ __all__ = [
     "InferenceService",
     "InferenceSpec",
     "Load",
+    "LoadTrace",
     "Objective",
     "Profile",
     "Quality",
-    "Tally",
-    "Trace",
+    "RequestTally",
     "preset",
     "profile",
     "profiled",

@@ -81,7 +81,7 @@ def quality(pool: Pool, counts: tuple[int, ...], load: Load, objective: Objectiv
     )
 
 
-class Tally(msgspec.Struct):
+class RequestTally(msgspec.Struct):
     """What became of all requests so far."""
 
     requests: float = 0.0

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 import msgspec
 
 from laissez.performance.application import US_PER_S
-from laissez.performance.inference.forecast import Forecast
-from laissez.performance.inference.load import Load, Trace
+from laissez.performance.inference.forecast import LoadForecast
+from laissez.performance.inference.load import Load, LoadTrace
 from laissez.performance.inference.problem import InferenceProblem
 
 NEVER_US = 1 << 62
@@ -28,10 +28,10 @@ READ = frozenset((RATE, PROMPT, OUTPUT))
 """What is understood of a reading."""
 
 
-class Seen(msgspec.Struct):
+class LoadMemory(msgspec.Struct):
     """All that is remembered of the load."""
 
-    forecast: Forecast
+    forecast: LoadForecast
     now: Load | None = None
     """What is asked at present."""
     rate_us: int | None = None
@@ -48,7 +48,7 @@ class Seen(msgspec.Struct):
 class Demand:
     def __init__(
         self,
-        trace: Trace | None,
+        trace: LoadTrace | None,
         *,
         expected: Load,
         interval_us: int,
@@ -59,7 +59,7 @@ class Demand:
         self._expected = expected
         self._interval_us = interval_us
         self._keep_us = keep_us
-        self.seen = Seen(Forecast(is_constant=is_constant))
+        self.seen = LoadMemory(LoadForecast(is_constant=is_constant))
         if trace is not None:
             self.seen.interval_from_us = trace.steps[0][0]
 

@@ -63,7 +63,7 @@ class Kalman(msgspec.Struct):
         return max(0.0, self.level + self.trend)
 
 
-class Forecast(msgspec.Struct):
+class LoadForecast(msgspec.Struct):
     """Requests per second, prompt and output tokens, each forecast on its own."""
 
     is_constant: bool = False

@@ -37,7 +37,7 @@ class Load(msgspec.Struct, frozen=True):
         return self.prompt_tokens + self.output_tokens / 2
 
 
-class Trace(msgspec.Struct, frozen=True):
+class LoadTrace(msgspec.Struct, frozen=True):
     """From each instant on, a load, until the next one; nothing after `end_us`."""
 
     steps: tuple[tuple[int, float, float, float], ...]
@@ -60,7 +60,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 def trace_of_requests(
     requests: Iterable[tuple[int, float, float]], step_us: int, end_us: int, scale: float = 1.0
-) -> Trace:
+) -> LoadTrace:
     """Requests as they came (at_us, prompt_tokens, output_tokens) as a trace of equal steps.
 
     `scale` multiplies the rate. A step in which nothing comes keeps the lengths of the one before.
@@ -83,4 +83,4 @@ def trace_of_requests(
         length_us = min(step_us, end_us - number * step_us)
         rate = count * scale * US_PER_S / length_us
         steps.append((number * step_us, rate, *lengths))
-    return Trace(tuple(steps), end_us)
+    return LoadTrace(tuple(steps), end_us)

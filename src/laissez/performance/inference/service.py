@@ -24,29 +24,29 @@ import msgspec
 from laissez.model.paths import tree_of
 from laissez.performance.application import NO_WORTH, US_PER_S, Worth
 from laissez.performance.inference.capacity import ROUNDING, Pool, node_rates
-from laissez.performance.inference.delivery import Quality, Tally, quality
-from laissez.performance.inference.demand import NEVER_US, RATE, READ, Demand, Seen
-from laissez.performance.inference.load import Load, Trace
+from laissez.performance.inference.delivery import Quality, RequestTally, quality
+from laissez.performance.inference.demand import NEVER_US, RATE, READ, Demand, LoadMemory
+from laissez.performance.inference.load import Load, LoadTrace
 from laissez.performance.inference.problem import InferenceProblem
 from laissez.performance.inference.profile import profile
 from laissez.performance.inference.spec import InferenceSpec
 
 
-class Memory(msgspec.Struct, forbid_unknown_fields=True):
+class ServiceMemory(msgspec.Struct, forbid_unknown_fields=True):
     """All that a service remembers."""
 
     now_us: int | None
     """None until it is told of an instant."""
     warm_from_us: dict[str, int]
     """Its nodes, in the order in which they were gained."""
-    tally: Tally
-    seen: Seen
+    tally: RequestTally
+    seen: LoadMemory
 
 
 class InferenceService:
     """An `Application`; see there what each method means."""
 
-    def __init__(self, spec: InferenceSpec, load: Trace | None = None) -> None:
+    def __init__(self, spec: InferenceSpec, load: LoadTrace | None = None) -> None:
         self.spec = spec
         self._demand = Demand(
             load,
@@ -63,7 +63,7 @@ class InferenceService:
         )
         self._now_us: int | None = None
         self._warm_from_us: dict[str, int] = {}
-        self._tally = Tally()
+        self._tally = RequestTally()
         # What follows from all this, kept until that changes.
         self._present: Pool | None = None
         self._quality: Quality | None = None
@@ -183,7 +183,7 @@ class InferenceService:
     # Beyond the interface ---------------------------------------------------------------------
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> RequestTally:
         """What became of the requests so far; an SLA is about its attainment."""
         return self._tally
 
@@ -208,12 +208,12 @@ class InferenceService:
     # Its memory -------------------------------------------------------------------------------
 
     def state(self) -> bytes:
-        memory = Memory(self._now_us, self._warm_from_us, self._tally, self._demand.seen)
+        memory = ServiceMemory(self._now_us, self._warm_from_us, self._tally, self._demand.seen)
         return msgspec.json.encode(memory)
 
     def resume(self, state: bytes) -> None:
         try:
-            memory = msgspec.json.decode(state, type=Memory)
+            memory = msgspec.json.decode(state, type=ServiceMemory)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise InferenceProblem(f"this is no state of an inference service ({error})") from None
         for node in memory.warm_from_us:

@@ -7,12 +7,19 @@ or less, `outlook` says what these are worth, and `job` is the application.
 """
 
 from laissez.performance.training.gpus import GPUS, Distance, Gpu
-from laissez.performance.training.job import Role, TrainingJob, TrainingSpec
+from laissez.performance.training.job import ReplicaRole, TrainingJob, TrainingSpec
 from laissez.performance.training.placement import DEFAULT_LEVELS, distance, spot_of
-from laissez.performance.training.planner import Plan, Planner, Replica, Use, plan, planner_of
+from laissez.performance.training.planner import (
+    Planner,
+    Replica,
+    TrainingPlan,
+    Use,
+    plan,
+    planner_of,
+)
 from laissez.performance.training.profiles import MODELS
 from laissez.performance.training.setup import Setup, TrainingError
-from laissez.performance.training.stock import Group
+from laissez.performance.training.stock import GpuGroup
 
 __all__ = [
     "DEFAULT_LEVELS",
@@ -20,14 +27,14 @@ __all__ = [
     "MODELS",
     "Distance",
     "Gpu",
-    "Group",
-    "Plan",
+    "GpuGroup",
     "Planner",
     "Replica",
-    "Role",
+    "ReplicaRole",
     "Setup",
     "TrainingError",
     "TrainingJob",
+    "TrainingPlan",
     "TrainingSpec",
     "Use",
     "distance",

@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from laissez.performance.training.gpus import Distance, Gpu
-from laissez.performance.training.profiles import MODELS, TIMES, LayerBytes, Row
+from laissez.performance.training.profiles import MODELS, TIMES, LayerBytes, LayerTimes
 from laissez.performance.training.splitting import best_split
 
 # The parameter, its gradient, and two moments.
@@ -74,7 +74,7 @@ class Shape(NamedTuple):
         return (self.stages - 1) * self.turn_s + ring_s + self.update_s
 
 
-def layers(model: str, row: Row) -> list[Layer]:
+def layers(model: str, row: LayerTimes) -> list[Layer]:
     """Every layer of the model, first to last, as this row of the profile has it."""
     sizes = MODELS[model].layer_bytes[row.tensor_parallel]
     block = Layer((row.block_forward + row.block_backward) * _SECONDS_PER_US, sizes.block)
@@ -88,7 +88,9 @@ def layers(model: str, row: Row) -> list[Layer]:
 class StageCosts:
     """What a run of layers would take as one stage of a pipeline, by sums from the first layer."""
 
-    def __init__(self, every: list[Layer], row: Row, gpu: Gpu, stages: int, span: Distance) -> None:
+    def __init__(
+        self, every: list[Layer], row: LayerTimes, gpu: Gpu, stages: int, span: Distance
+    ) -> None:
         self._micro_batch = row.micro_batch
         self._stages = stages
         self._room = gpu.memory_bytes - RUNTIME_BYTES
@@ -118,7 +120,7 @@ class StageCosts:
 
 
 def shape_of(
-    model: str, gpu: Gpu, row: Row, span: Distance, layers_per_stage: tuple[int, ...]
+    model: str, gpu: Gpu, row: LayerTimes, span: Distance, layers_per_stage: tuple[int, ...]
 ) -> Shape | None:
     """The shape with this split into stages; None if it doesn't fit in memory."""
     costs = StageCosts(layers(model, row), row, gpu, len(layers_per_stage), span)

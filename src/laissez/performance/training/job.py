@@ -35,9 +35,9 @@ from laissez.performance.application import NO_WORTH, US_PER_S, Worth
 from laissez.performance.pace import needed_pace, useful_pace
 from laissez.performance.training.outlook import Footing, Outlook
 from laissez.performance.training.paces import Paces
-from laissez.performance.training.planner import Plan, planner_of
+from laissez.performance.training.planner import TrainingPlan, planner_of
 from laissez.performance.training.setup import Setup, TrainingError
-from laissez.performance.training.stock import Group
+from laissez.performance.training.stock import GpuGroup
 
 # A configuration starts over for nodes that come within this part of it.
 SETTLING = 0.25
@@ -65,7 +65,7 @@ class TrainingSpec(msgspec.Struct, frozen=True):
                 )
 
 
-class Role(NamedTuple):
+class ReplicaRole(NamedTuple):
     """What a node does: in which replica, in which stage, as which of its stage's GPUs."""
 
     replica: int
@@ -88,7 +88,7 @@ class _Memory(msgspec.Struct, forbid_unknown_fields=True):
     # when each node was gained, in that order
     nodes: dict[str, int] = {}
     # what it is configured for; the nodes in it are the crew
-    plan: Plan = Plan()
+    plan: TrainingPlan = TrainingPlan()
     # below 0 if a report says that less was done than since the checkpoint
     saved_samples: float = 0.0
     # since when the crew works on what is not saved yet; in the future while it is configured
@@ -200,10 +200,10 @@ class TrainingJob:
         return self._needed
 
     @property
-    def assignment(self) -> dict[str, Role]:
+    def assignment(self) -> dict[str, ReplicaRole]:
         """What each node does, now or once it has been configured anew; others do nothing."""
         return {
-            node: Role(number, *divmod(index, replica.tensor_parallel))
+            node: ReplicaRole(number, *divmod(index, replica.tensor_parallel))
             for number, replica in enumerate(
                 (self._best if self._is_changing else self._memory.plan).replicas
             )
@@ -409,16 +409,16 @@ class TrainingJob:
 
     def _stop(self) -> None:
         self._memory.saved_samples = float(self.spec.samples)
-        self._man(Plan())
+        self._follow(TrainingPlan())
 
-    def _man(self, plan: Plan) -> None:
+    def _follow(self, plan: TrainingPlan) -> None:
         self._memory.plan = plan
         self._crew = _crew(plan)
 
     def _configure(self) -> None:
         """From now on for its best plan. What is not saved is lost."""
         memory, before = self._memory, self._crew
-        self._man(self._best)
+        self._follow(self._best)
         for node in self._crew - before:
             memory.doubts.pop(tree_of(node), None)
         memory.saved_samples = max(0.0, memory.saved_samples)
@@ -452,7 +452,7 @@ class TrainingJob:
     def _take_stock(self) -> None:
         """Its nodes are others than before."""
         self._paces = Paces(self._planner, self.nodes)
-        self._best = self._planner.plan(tuple(Group(node) for node in self.nodes))
+        self._best = self._planner.plan(tuple(GpuGroup(node) for node in self.nodes))
         self._outlook = Outlook(self._paces, self.spec.nodes_max, Footing())
         self._find_footing()
 
@@ -482,5 +482,5 @@ class TrainingJob:
         return Worth(useful_pace(upper, needed) - useful_pace(lower, needed), upper - lower)
 
 
-def _crew(plan: Plan) -> frozenset[str]:
+def _crew(plan: TrainingPlan) -> frozenset[str]:
     return frozenset(use.place for use in plan.uses)

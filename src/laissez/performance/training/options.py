@@ -32,25 +32,27 @@ Racks = tuple[tuple[D, ...], ...]
 Signature = tuple[tuple[str, Counts], ...]
 
 
-class Region(NamedTuple, Generic[D]):
+class SearchRegion(NamedTuple, Generic[D]):
     span: Distance | None
     racks: tuple[tuple[str, Racks[D]], ...]
 
 
-def regions(stock: Mapping[str, Racks[D]], size: Callable[[D], int]) -> Iterator[Region[D]]:
+def regions(stock: Mapping[str, Racks[D]], size: Callable[[D], int]) -> Iterator[SearchRegion[D]]:
     """Every region: large ones of one kind first, since a good plan that is found early spares the
     search elsewhere."""
     for kind, racks in stock.items():
         if len(racks) > 1:
-            yield Region(Distance.FAR, ((kind, racks),))
-        yield from (Region(Distance.RACK, ((kind, (rack,)),)) for rack in racks if len(rack) > 1)
+            yield SearchRegion(Distance.FAR, ((kind, racks),))
+        yield from (
+            SearchRegion(Distance.RACK, ((kind, (rack,)),)) for rack in racks if len(rack) > 1
+        )
         for rack in racks:
             for domain in rack:
                 if size(domain) > 1:
-                    yield Region(Distance.DOMAIN, ((kind, ((domain,),)),))
-        yield Region(None, ((kind, racks),))
+                    yield SearchRegion(Distance.DOMAIN, ((kind, ((domain,),)),))
+        yield SearchRegion(None, ((kind, racks),))
     for pair in combinations(stock.items(), 2):
-        yield Region(Distance.FAR, pair)
+        yield SearchRegion(Distance.FAR, pair)
 
 
 class Candidate(NamedTuple):

@@ -25,12 +25,12 @@ from functools import lru_cache
 import msgspec
 
 from laissez.performance.training.gpus import Distance
-from laissez.performance.training.options import Option, Region, Signature, options, regions
-from laissez.performance.training.search import Found, fastest
+from laissez.performance.training.options import Option, SearchRegion, Signature, options, regions
+from laissez.performance.training.search import FoundPlan, fastest
 from laissez.performance.training.setup import Setup
 from laissez.performance.training.stock import (
     Domain,
-    Group,
+    GpuGroup,
     Rack,
     costs_for,
     counts_of,
@@ -61,7 +61,7 @@ class Replica(msgspec.Struct, frozen=True):
     places: tuple[str, ...]
 
 
-class Plan(msgspec.Struct, frozen=True):
+class TrainingPlan(msgspec.Struct, frozen=True):
     """A way to train. Without replicas nothing can be trained, or nothing is worth its cost.
 
     `score` is what was maximised: throughput, or value less costs.
@@ -78,11 +78,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 def plan(
     setup: Setup,
-    groups: Iterable[Group],
+    groups: Iterable[GpuGroup],
     *,
     value_per_unit: float | None = None,
     needed_pace: float | None = None,
-) -> Plan:
+) -> TrainingPlan:
     """The best plan for these GPUs; costs count if there is a value per unit of pace."""
     return planner_of(setup).plan(tuple(groups), value_per_unit, needed_pace)
 
@@ -96,17 +96,19 @@ def planner_of(setup: Setup) -> Planner:
 class Planner:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        self._plans: dict[tuple[tuple[Group, ...], float | None, float | None], Plan] = {}
+        self._plans: dict[
+            tuple[tuple[GpuGroup, ...], float | None, float | None], TrainingPlan
+        ] = {}
         self._throughputs: dict[Signature, float] = {}
-        self._regions: dict[tuple[Distance | None, Signature], Found | None] = {}
+        self._regions: dict[tuple[Distance | None, Signature], FoundPlan | None] = {}
         self.reference_samples_per_s = self._reference()
 
     def plan(
         self,
-        groups: tuple[Group, ...],
+        groups: tuple[GpuGroup, ...],
         value_per_unit: float | None = None,
         needed_pace: float | None = None,
-    ) -> Plan:
+    ) -> TrainingPlan:
         key = (groups, value_per_unit, needed_pace)
         known = self._plans.get(key)
         if known is None:
@@ -141,8 +143,8 @@ class Planner:
         raise AssertionError("every profiled model fits on 32 GPUs")
 
     def _planned(
-        self, groups: tuple[Group, ...], value_per_unit: float | None, needed_pace: float | None
-    ) -> Plan:
+        self, groups: tuple[GpuGroup, ...], value_per_unit: float | None, needed_pace: float | None
+    ) -> TrainingPlan:
         offered = stock_of(groups, self.setup)
         stock = {kind: offered[kind] for kind in self.setup.kinds if kind in offered}
         if value_per_unit is None:
@@ -153,12 +155,12 @@ class Planner:
             value = Value(value_per_unit, self.reference_samples_per_s, needed_pace)
             found, region = self._worthiest(stock, value)
         if found is None or region is None:
-            return Plan()
+            return TrainingPlan()
         return self._described(found, region)
 
     def _fastest(
         self, stock: dict[str, tuple[Rack, ...]]
-    ) -> tuple[Found | None, Region[Domain] | None]:
+    ) -> tuple[FoundPlan | None, SearchRegion[Domain] | None]:
         best, where = None, None
         for region in regions(stock, len):
             found = self._fastest_in(region.span, _signature(region))
@@ -166,7 +168,7 @@ class Planner:
                 best, where = found, region
         return best, where
 
-    def _fastest_in(self, span: Distance | None, signature: Signature) -> Found | None:
+    def _fastest_in(self, span: Distance | None, signature: Signature) -> FoundPlan | None:
         """Regions that are alike up to the names of places are searched once."""
         alike = (span, signature)
         if alike not in self._regions:
@@ -178,9 +180,9 @@ class Planner:
 
     def _worthiest(
         self, stock: dict[str, tuple[Rack, ...]], value: Value
-    ) -> tuple[Found | None, Region[Domain] | None]:
+    ) -> tuple[FoundPlan | None, SearchRegion[Domain] | None]:
         # To use nothing is worth 0.
-        best, where = Found(0.0, float("inf"), ()), None
+        best, where = FoundPlan(0.0, float("inf"), ()), None
         for region in regions(stock, len):
             signature = _signature(region)
             quickest = self._fastest_in(region.span, signature)
@@ -195,7 +197,7 @@ class Planner:
                 best, where = found, region
         return best, where
 
-    def _described(self, found: Found, region: Region[Domain]) -> Plan:
+    def _described(self, found: FoundPlan, region: SearchRegion[Domain]) -> TrainingPlan:
         racks = dict(region.racks)
         samples_per_s = self.setup.batch / found.iteration_s
         cost = 0.0
@@ -214,7 +216,7 @@ class Planner:
                     )
                 )
         counts = Counter((place, one.kind) for one in replicas for place in one.places)
-        return Plan(
+        return TrainingPlan(
             samples_per_s=samples_per_s,
             pace=samples_per_s / self.reference_samples_per_s,
             iteration_s=found.iteration_s,
@@ -225,14 +227,14 @@ class Planner:
         )
 
 
-def _signature(region: Region[Domain]) -> Signature:
+def _signature(region: SearchRegion[Domain]) -> Signature:
     return tuple((kind, counts_of(racks)) for kind, racks in region.racks)
 
 
 class _Costs:
     """What replicas cost in a region; shapes that take the same GPUs cost the same."""
 
-    def __init__(self, region: Region[Domain]) -> None:
+    def __init__(self, region: SearchRegion[Domain]) -> None:
         self._racks = dict(region.racks)
         self._known: dict[tuple[str, int, int, Distance], list[float]] = {}
         self.cheapest = [

@@ -27,7 +27,7 @@ class Choice(NamedTuple):
     replicas: int
 
 
-class Found(NamedTuple):
+class FoundPlan(NamedTuple):
     """A plan in the making: how good, how fast."""
 
     score: float
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     def gpus(self) -> int:
         return sum(one.replicas * one.option.candidate.shape.gpus for one in self.choices)
 
-    def beats(self, other: Found | None) -> bool:
+    def beats(self, other: FoundPlan | None) -> bool:
         if other is None:
             return True
         slack = TOLERANCE * max(abs(self.score), abs(other.score))
@@ -57,7 +57,7 @@ def time_of(choices: Iterable[Choice], batch: int) -> float:
     return max((batch + held_back) / speed, least)
 
 
-def fastest(kinds: Sequence[Options], batch: int) -> Found | None:
+def fastest(kinds: Sequence[Options], batch: int) -> FoundPlan | None:
     """The plan that takes one option of each of one or two kinds, with the shortest iteration."""
     if not all(each.every for each in kinds):
         return None
@@ -69,9 +69,9 @@ def fastest(kinds: Sequence[Options], batch: int) -> Found | None:
     return trimmed(_fastest_of([each.every for each in kinds], batch), batch)
 
 
-def _fastest_of(kinds: Sequence[Sequence[Option]], batch: int) -> Found:
+def _fastest_of(kinds: Sequence[Sequence[Option]], batch: int) -> FoundPlan:
     lines = [[_line(option) for option in options] for options in kinds]
-    best: Found | None = None
+    best: FoundPlan | None = None
     best_s = float("inf")
     for speed, held_back, least, first in lines[0]:
         for more_speed, more_held_back, more_least, second in lines[1] if lines[1:] else [_NONE]:
@@ -81,7 +81,7 @@ def _fastest_of(kinds: Sequence[Sequence[Option]], batch: int) -> Found:
             if time_s < more_least:
                 time_s = more_least
             if time_s <= best_s * (1 + TOLERANCE):
-                found = Found(-time_s, time_s, (*first, *second))
+                found = FoundPlan(-time_s, time_s, (*first, *second))
                 if found.beats(best):
                     best, best_s = found, time_s
     assert best is not None
@@ -101,7 +101,7 @@ def _line(option: Option) -> _Line:
     return speed, speed * candidate.overhead_s, candidate.least_s, (choice,)
 
 
-def trimmed(found: Found, batch: int) -> Found:
+def trimmed(found: FoundPlan, batch: int) -> FoundPlan:
     """The same without replicas that don't make it faster (where a replica's least time is what
     counts)."""
     choices = list(found.choices)
@@ -116,4 +116,4 @@ def trimmed(found: Found, batch: int) -> Found:
             else:
                 fewest = middle + 1
         choices[index] = Choice(option, enough)
-    return Found(found.score, time_of(choices, batch), tuple(choices))
+    return FoundPlan(found.score, time_of(choices, batch), tuple(choices))

@@ -20,7 +20,7 @@ from laissez.performance.training.iteration import Shape
 from laissez.performance.training.setup import Setup
 
 
-class Group(msgspec.Struct, frozen=True):
+class GpuGroup(msgspec.Struct, frozen=True):
     """GPUs to be had at one place; `cost` is per GPU, in any unit."""
 
     place: str
@@ -32,7 +32,7 @@ class Group(msgspec.Struct, frozen=True):
         return tree_of(self.place)
 
 
-class Unit(NamedTuple):
+class StockedGpu(NamedTuple):
     """One GPU."""
 
     cost: float
@@ -40,7 +40,7 @@ class Unit(NamedTuple):
     place: str
 
 
-Domain = tuple[Unit, ...]
+Domain = tuple[StockedGpu, ...]
 Rack = tuple[Domain, ...]
 # GPUs in each domain of each rack, largest first: all that speed depends on.
 Counts = tuple[tuple[int, ...], ...]
@@ -50,12 +50,12 @@ class Slot(NamedTuple):
     """Room for one replica."""
 
     cost: float
-    units: tuple[Unit, ...]
+    units: tuple[StockedGpu, ...]
 
 
-def stock_of(groups: Iterable[Group], setup: Setup) -> dict[str, tuple[Rack, ...]]:
+def stock_of(groups: Iterable[GpuGroup], setup: Setup) -> dict[str, tuple[Rack, ...]]:
     """The racks of each kind."""
-    kinds: dict[str, dict[str, dict[str, list[Unit]]]] = {}
+    kinds: dict[str, dict[str, dict[str, list[StockedGpu]]]] = {}
     order = 0
     for group in groups:
         spot = setup.spot(group.place)
@@ -64,7 +64,7 @@ def stock_of(groups: Iterable[Group], setup: Setup) -> dict[str, tuple[Rack, ...
             alone = f"{group.place} #{order}"
             domains = racks.setdefault(spot.rack or alone, {})
             domains.setdefault(spot.domain or alone, []).append(
-                Unit(group.cost, order, group.place)
+                StockedGpu(group.cost, order, group.place)
             )
             order += 1
     return {

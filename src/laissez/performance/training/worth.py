@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from laissez.performance.pace import FULL_VALUE_UP_TO, useful_pace
 from laissez.performance.training.options import Option, Options
-from laissez.performance.training.search import TOLERANCE, Choice, Found, time_of
+from laissez.performance.training.search import TOLERANCE, Choice, FoundPlan, time_of
 
 _HALVINGS = 20
 
@@ -77,9 +77,9 @@ def worthiest(
     value: Value,
     costs_of: CostsOf,
     cheapest: Sequence[float],
-    quickest: Found,
-    best: Found,
-) -> Found:
+    quickest: FoundPlan,
+    best: FoundPlan,
+) -> FoundPlan:
     """The plan that takes one option of each of one or two kinds with the greatest value less
     costs, or the `best` so far if none beats it. `cheapest` is the least cost of a GPU, by kind;
     `quickest` is the fastest plan, whatever it costs."""
@@ -147,7 +147,9 @@ class _Search:
         self._batch = batch
         self._value = value
 
-    def best_pair(self, first: _Priced, second: _Priced, second_alone: float, best: Found) -> Found:
+    def best_pair(
+        self, first: _Priced, second: _Priced, second_alone: float, best: FoundPlan
+    ) -> FoundPlan:
         """Halving the numbers of the first kind: no number in a range does better than the
         greatest number would for the cost of the least."""
         ranges = [(1, first.option.room)]
@@ -166,7 +168,7 @@ class _Search:
                 ranges += [(fewest, middle), (middle + 1, most)]
         return best
 
-    def best_number(self, part: _Part, priced: _Priced) -> Found:
+    def best_number(self, part: _Part, priced: _Priced) -> FoundPlan:
         """How many replicas of an option beside a part: the fewest after which one more doesn't
         pay, as each adds less than the one before."""
         option, costs = priced
@@ -182,7 +184,7 @@ class _Search:
                 most = middle
         score = self._score(part, fewest * speed, priced) - costs[fewest]
         choices = (*part.choices, Choice(option, fewest))
-        return Found(score, time_of(choices, self._batch), choices)
+        return FoundPlan(score, time_of(choices, self._batch), choices)
 
     def _score(self, part: _Part, speed: float, priced: _Priced) -> float:
         """With this much speed of an option added, before its costs."""

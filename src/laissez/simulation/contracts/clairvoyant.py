@@ -36,7 +36,7 @@ import msgspec
 from laissez.model.paths import tree_of
 from laissez.performance.application import US_PER_S
 from laissez.performance.batch import Work
-from laissez.performance.inference import Load, Trace, profile
+from laissez.performance.inference import Load, LoadTrace, profile
 from laissez.performance.inference.capacity import NodeRates, node_rates
 from laissez.performance.training import Distance, Setup
 from laissez.performance.training.options import options
@@ -146,7 +146,7 @@ def _requests(labour: Serving, kinds: tuple[str, ...]) -> Pieces:
     return pieces
 
 
-def _loads(trace: Trace, from_us: int, to_us: int) -> Iterator[tuple[Load, int]]:
+def _loads(trace: LoadTrace, from_us: int, to_us: int) -> Iterator[tuple[Load, int]]:
     """What is asked between two instants, and for how long each."""
     if trace.end_us is not None:
         to_us = min(to_us, trace.end_us)
@@ -247,14 +247,14 @@ def samples_per_s(setup: Setup, kind: str, sizes: Sizes, nodes: int) -> float:
     and a lone one lies in a rack. As many of the nodes as such a place can hold take part, and
     there they are supposed to be one domain, where the most replicas fit.
     """
-    reach = {
+    nodes_max = {
         None: sizes.rack,
         Distance.DOMAIN: sizes.domain,
         Distance.RACK: sizes.rack,
         Distance.FAR: sizes.total,
     }
     best = 0.0
-    for span, most in reach.items():
+    for span, most in nodes_max.items():
         count = min(nodes, most)
         found = fastest(options(setup, span, ((kind, ((count,),)),)), setup.batch)
         best = max(best, setup.batch / found.iteration_s) if found else best

@@ -22,7 +22,7 @@ from laissez.simulation.contracts.recording import MINUTE_US, Recorder, tenant_f
 from laissez.simulation.contracts.rules import Asker, Rule
 from laissez.simulation.contracts.setting import CHARGE_UNITS_PER_MICRO, History, Setting, Stint
 from laissez.simulation.demand.projects import Project
-from laissez.simulation.kernel.stage import Asked, Given, Said, Stage, Taken, Tenant
+from laissez.simulation.kernel.stage import LogLine, NodeGiven, NodesAsked, NodeTaken, Stage, Tenant
 from laissez.simulation.kernel.streams import Handovers
 
 
@@ -49,8 +49,8 @@ class Line:
         self._setting = setting
         self._recorder = recorder
         self._keeps_log = keeps_log
-        self._log: list[Said] = []
-        self._last_asked: dict[str, Asked] = {}
+        self._log: list[LogLine] = []
+        self._last_asked: dict[str, NodesAsked] = {}
         self._stage = Stage(self._step, handover_us=Handovers(seed), witness=recorder)
         self._free: dict[str, dict[str, None]] = {}
         for resource in setting.resources:
@@ -225,11 +225,11 @@ class Line:
         asker.given[kind] = asker.given.get(kind, 0) + 1
         self._since[resource] = at_us
         if self._keeps_log:
-            self._say(asker, Given(resource, asker.price_of(resource)), at_us)
+            self._say(asker, NodeGiven(resource, asker.price_of(resource)), at_us)
         self._stage.hand_over(asker.tenant, resource, at_us)
 
     def _take(self, asker: Asker, resource: str, at_us: int, to: str) -> None:
-        self._say(asker, Taken(resource, to), at_us)
+        self._say(asker, NodeTaken(resource, to), at_us)
         self._settle(asker, resource, at_us, "preempted")
         self._stage.take_away(asker.tenant, resource, at_us)
 
@@ -252,17 +252,21 @@ class Line:
     # What is written down ---------------------------------------------------------------------
 
     def _say(
-        self, asker: Asker, what: Release | Asked | Given | Taken, at_us: int, why: str = ""
+        self,
+        asker: Asker,
+        what: Release | NodesAsked | NodeGiven | NodeTaken,
+        at_us: int,
+        why: str = "",
     ) -> None:
         if self._keeps_log:
-            self._log.append(Said(at_us, asker.name, what, why))
+            self._log.append(LogLine(at_us, asker.name, what, why))
 
     def _say_asked(self, asker: Asker, at_us: int) -> None:
         """What it asks for, if that is not what it asked for before."""
         app = asker.tenant.app
         counts = {} if app.is_done else {kind: app.missing(kind) for kind in app.kinds}
-        asked = Asked({kind: count for kind, count in counts.items() if count}, asker.wanted)
-        if self._last_asked.get(asker.name, Asked({}, {})) != asked:
+        asked = NodesAsked({kind: count for kind, count in counts.items() if count}, asker.wanted)
+        if self._last_asked.get(asker.name, NodesAsked({}, {})) != asked:
             self._last_asked[asker.name] = asked
             self._say(asker, asked, at_us)
 

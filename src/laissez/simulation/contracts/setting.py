@@ -14,7 +14,7 @@ import msgspec
 
 from laissez.model.message import written_name
 from laissez.simulation.demand.projects import Project
-from laissez.simulation.kernel.stage import Said
+from laissez.simulation.kernel.stage import LogLine
 
 CHARGE_UNITS_PER_MICRO = 3_600_000_000
 
@@ -79,7 +79,7 @@ class History(msgspec.Struct, frozen=True):
     performance: Mapping[str, float]
     rates: Mapping[str, tuple[int, ...]]
     """By tree, what a node was charged on average, minute by minute; -1 where none was held."""
-    log: tuple[Said, ...] = ()
+    log: tuple[LogLine, ...] = ()
 
 
 class Contract(Protocol):

@@ -43,8 +43,8 @@ from laissez.simulation.demand.requests import (
     WINDOW_S,
     Azure,
     Requests,
+    RequestStep,
     Service,
-    Step,
 )
 
 STEPS = WINDOW_S // STEP_S
@@ -100,21 +100,21 @@ levels counted over 3,000 evenly spaced windows, lengths by least squares of the
 the same; bursts, and the spreads of code's lengths, by trial until the figures above agreed."""
 
 
-class Fitted:
+class FittedRequests:
     """Windows like those of `Azure`, from chance alone."""
 
-    def window(self, service: Service, chance: Random) -> tuple[Step, ...]:
+    def window(self, service: Service, chance: Random) -> tuple[RequestStep, ...]:
         fit = FITS[service]
         level = _between(fit.levels, chance)
         rates = _rates(level, fit, chance)
         prompts = _lengths(fit.prompt, level / fit.mean_level, rates, chance)
         outputs = _lengths(fit.output, level / fit.mean_level, rates, chance)
-        return tuple(map(Step, rates, prompts, outputs))
+        return tuple(map(RequestStep, rates, prompts, outputs))
 
 
 def requests_of(data: Path | None) -> Requests:
     """The real ones, if there is a folder of data; else those of the model."""
-    return Fitted() if data is None else Azure(data)
+    return FittedRequests() if data is None else Azure(data)
 
 
 def _between(quantiles: tuple[float, ...], chance: Random) -> float:

@@ -26,7 +26,7 @@ from laissez.performance.inference import (
     Hardware,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
     profile,
 )
@@ -39,7 +39,7 @@ from laissez.simulation.demand.requests import (
     STEP_S,
     WINDOW_S,
     Requests,
-    Step,
+    RequestStep,
     chained,
 )
 from laissez.simulation.kernel.streams import stream
@@ -116,9 +116,9 @@ def _inference(name: str, seed: int, number: int, requests: Requests) -> Project
     return Project(name, arrives_us, arrives_us + life_us, Serving(spec, trace))
 
 
-def _trace(steps: Sequence[Step], scale: float, arrives_us: int, life_us: int) -> Trace:
+def _trace(steps: Sequence[RequestStep], scale: float, arrives_us: int, life_us: int) -> LoadTrace:
     """The steps one after the other, with so many times their requests."""
-    return Trace(
+    return LoadTrace(
         tuple(
             (arrives_us + at * STEP_S * US_PER_S, scale * step.requests_per_s, *step[1:])
             for at, step in enumerate(steps)
@@ -127,24 +127,24 @@ def _trace(steps: Sequence[Step], scale: float, arrives_us: int, life_us: int) -
     )
 
 
-def _together(streams: Sequence[Sequence[Step]]) -> list[Step]:
+def _together(streams: Sequence[Sequence[RequestStep]]) -> list[RequestStep]:
     """Several streams of requests, one over the other."""
     return [_summed(steps) for steps in zip(*streams, strict=True)]
 
 
-def _summed(steps: Sequence[Step]) -> Step:
+def _summed(steps: Sequence[RequestStep]) -> RequestStep:
     """The rate of all, and the mean lengths."""
     rate = sum(step.requests_per_s for step in steps)
     if not rate:
-        return Step(0.0, steps[0].prompt_tokens, steps[0].output_tokens)
-    return Step(
+        return RequestStep(0.0, steps[0].prompt_tokens, steps[0].output_tokens)
+    return RequestStep(
         rate,
         sum(step.requests_per_s * step.prompt_tokens for step in steps) / rate,
         sum(step.requests_per_s * step.output_tokens for step in steps) / rate,
     )
 
 
-def _mean(steps: Sequence[Step]) -> Load:
+def _mean(steps: Sequence[RequestStep]) -> Load:
     rate, prompts, outputs = _summed(steps)
     return Load(rate / len(steps), prompts, outputs)
 

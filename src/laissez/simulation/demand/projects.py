@@ -24,7 +24,7 @@ from laissez.adapters.pricing import Pricing
 from laissez.adapters.training import TRAINING_PRICING, TrainingAdapter
 from laissez.performance.application import US_PER_S, Application
 from laissez.performance.batch import BatchJob, Work
-from laissez.performance.inference import InferenceService, InferenceSpec, Trace
+from laissez.performance.inference import InferenceService, InferenceSpec, LoadTrace
 from laissez.performance.training import TrainingJob, TrainingSpec
 from laissez.performance.training.planner import planner_of
 from laissez.simulation.demand.oblivious import ObliviousJob
@@ -63,7 +63,7 @@ class Serving(msgspec.Struct, frozen=True, tag="inference"):
     """An inference service; the instants of its trace are those of the simulation."""
 
     spec: InferenceSpec
-    trace: Trace
+    trace: LoadTrace
     pricing: Pricing = Pricing()
     may_preempt: bool = True
     is_preemptible: bool = False

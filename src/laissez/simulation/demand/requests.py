@@ -37,14 +37,14 @@ class BadData(ValueError):
     """Data that is not there or can't be used; the sentence says where and what to do."""
 
 
-class Step(NamedTuple):
+class RequestStep(NamedTuple):
     requests_per_s: float
     prompt_tokens: float
     output_tokens: float
 
 
 class Requests(Protocol):
-    def window(self, service: Service, chance: Random) -> tuple[Step, ...]:
+    def window(self, service: Service, chance: Random) -> tuple[RequestStep, ...]:
         """What comes in one window, step by step."""
 
 
@@ -55,7 +55,7 @@ class Azure:
         paths = zip(SERVICES, files_of(folder), strict=True)
         self._requests = {service: _read(path) for service, path in paths}
 
-    def window(self, service: Service, chance: Random) -> tuple[Step, ...]:
+    def window(self, service: Service, chance: Random) -> tuple[RequestStep, ...]:
         requests = self._requests[service]
         start_s = chance.uniform(requests[0][0], requests[-1][0] - WINDOW_S)
         sums = [[0.0, 0.0, 0.0] for _ in range(WINDOW_S // STEP_S)]
@@ -71,20 +71,22 @@ class Azure:
         return steps_of(sums)
 
 
-def steps_of(sums: Sequence[Sequence[float]]) -> tuple[Step, ...]:
+def steps_of(sums: Sequence[Sequence[float]]) -> tuple[RequestStep, ...]:
     """Means of (requests, prompt tokens, output tokens); a step without requests has the lengths
     of the whole window."""
     count, prompts, outputs = (sum(column) for column in zip(*sums, strict=True))
     usual = (prompts / count, outputs / count) if count else (1_000.0, 100.0)
     return tuple(
-        Step(n / STEP_S, max(1.0, prompt / n), max(1.0, output / n))
+        RequestStep(n / STEP_S, max(1.0, prompt / n), max(1.0, output / n))
         if n
-        else Step(0.0, max(1.0, usual[0]), max(1.0, usual[1]))
+        else RequestStep(0.0, max(1.0, usual[0]), max(1.0, usual[1]))
         for n, prompt, output in sums
     )
 
 
-def chained(requests: Requests, service: Service, windows: int, chance: Random) -> list[Step]:
+def chained(
+    requests: Requests, service: Service, windows: int, chance: Random
+) -> list[RequestStep]:
     """A stream of requests: so many windows, one after the other."""
     return [step for _ in range(windows) for step in requests.window(service, chance)]
 

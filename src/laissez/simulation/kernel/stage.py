@@ -21,7 +21,7 @@ from laissez.simulation.kernel.heap import ARRIVAL, Kernel
 REACTION_US = 20_000
 
 
-class Asked(msgspec.Struct, frozen=True):
+class NodesAsked(msgspec.Struct, frozen=True):
     """Where there is a line: how many nodes of each kind would be enough, and as far as that can
     be paid."""
 
@@ -29,26 +29,26 @@ class Asked(msgspec.Struct, frozen=True):
     wanted: Mapping[str, int]
 
 
-class Given(msgspec.Struct, frozen=True):
+class NodeGiven(msgspec.Struct, frozen=True):
     """Where there is a line: a node, and what it costs an hour."""
 
     resource: str
     rate_micros_per_hour: int
 
 
-class Taken(msgspec.Struct, frozen=True):
+class NodeTaken(msgspec.Struct, frozen=True):
     """Where there is a line: a node that had to be left to another tenant."""
 
     resource: str
     to: str
 
 
-class Said(msgspec.Struct, frozen=True):
+class LogLine(msgspec.Struct, frozen=True):
     """Something that a tenant or the operator did, or that happened to a tenant, and why."""
 
     at_us: int
     who: str
-    what: Instruction | Notice | Asked | Given | Taken
+    what: Instruction | Notice | NodesAsked | NodeGiven | NodeTaken
     why: str = ""
 
 

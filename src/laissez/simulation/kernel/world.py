@@ -24,11 +24,11 @@ from laissez.model import (
     Release,
 )
 from laissez.simulation.kernel.heap import DUE
-from laissez.simulation.kernel.stage import REACTION_US, Said, Stage, Tenant, Witness, at_once
+from laissez.simulation.kernel.stage import REACTION_US, LogLine, Stage, Tenant, Witness, at_once
 
-__all__ = ["REACTION_US", "Said", "Tenant", "World", "quotes_of", "view_of"]
+__all__ = ["REACTION_US", "LogLine", "Tenant", "World", "quotes_of", "view_of"]
 
-Listener = Callable[[tuple[Event, ...]], None]
+MarketListener = Callable[[tuple[Event, ...]], None]
 
 
 class World:
@@ -42,7 +42,7 @@ class World:
         reaction_us: int = REACTION_US,
         handover_us: Callable[[str], int] = at_once,
         keeps_log: bool = True,
-        listener: Listener | None = None,
+        listener: MarketListener | None = None,
         witness: Witness | None = None,
     ) -> None:
         self.venue = venue or Venue()
@@ -51,7 +51,7 @@ class World:
         )
         self.kernel = self.stage.kernel
         self.kernel.now_us = self.market.now
-        self.log: list[Said] = []
+        self.log: list[LogLine] = []
         self.too_dear: set[tuple[str, str, int]] = set()
         """Who has released which resource when because of its price."""
         self._keeps_log = keeps_log
@@ -153,9 +153,9 @@ class World:
         self._sequence += 1
         events = self.venue.apply(record_of(do, who, at_us, self._sequence))
         if self._keeps_log:
-            self.log.append(Said(at_us, who or "", do, why))
+            self.log.append(LogLine(at_us, who or "", do, why))
             if events and isinstance(events[-1], Rejected):
-                self.log.append(Said(at_us, who or "", events[-1]))
+                self.log.append(LogLine(at_us, who or "", events[-1]))
         if len(events) > 1 or self._listener is not None:
             self._spread(events)
         self._look_ahead()
@@ -181,7 +181,7 @@ class World:
             else:
                 self.stage.take_away(tenant, notice.resource, notice.at)
             if self._keeps_log:
-                self.log.append(Said(notice.at, tenant.name, notice))
+                self.log.append(LogLine(notice.at, tenant.name, notice))
 
 
 def view_of(market: Market, tenant: Tenant, at_us: int) -> MarketView:

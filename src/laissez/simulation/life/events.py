@@ -14,7 +14,7 @@ import msgspec
 
 from laissez.model.message import written_name
 
-Reason = Literal["outbid", "dear", "no_bid", "line", "budget", "too_late"]
+LackReason = Literal["outbid", "dear", "no_bid", "line", "budget", "too_late"]
 """Why a tenant had less than it could use: nothing was free and others keep their nodes at more
 than it bid; free nodes cost more than it bid; it made no bid; it waited in the line; its budget
 paid for no more; nothing would have come in time."""
@@ -24,11 +24,13 @@ class Written(msgspec.Struct, frozen=True, rename=written_name):
     """What is told of a life; in JSON, money has its unit."""
 
 
-class Happened(Written, frozen=True, tag_field="kind", tag=str.lower):
+class DatedEvent(Written, frozen=True, tag_field="kind", tag=str.lower):
+    """In JSON its kind is the name of its class, or the tag that stands there."""
+
     at_us: int
 
 
-class Arrives(Happened, frozen=True):
+class Arrives(DatedEvent, frozen=True):
     """It begins to act."""
 
 
@@ -44,7 +46,7 @@ class Bid(Written, frozen=True):
     is_free: bool
 
 
-class Bids(Happened, frozen=True):
+class Bids(DatedEvent, frozen=True):
     """Its orders have changed: all of them, as they stand now. `pace` is how much of what a node
     is worth its budget bears."""
 
@@ -52,7 +54,7 @@ class Bids(Happened, frozen=True):
     pace: float
 
 
-class Asks(Happened, frozen=True):
+class Asks(DatedEvent, frozen=True):
     """In a line: how many of each kind would be enough, and for how many it can pay."""
 
     missing: Mapping[str, int]
@@ -67,7 +69,7 @@ class LimitMove(Written, frozen=True):
     why: str
 
 
-class Limits(Happened, frozen=True):
+class MovesLimits(DatedEvent, frozen=True, tag="limits"):
     """It will keep nodes up to other rates than before."""
 
     moves: tuple[LimitMove, ...]
@@ -80,19 +82,19 @@ class RateMove(Written, frozen=True):
     cause: str
 
 
-class Rates(Happened, frozen=True):
+class RatesMove(DatedEvent, frozen=True, tag="rates"):
     """Nodes cost it more or less than when that was last told, by more than a tenth."""
 
     moves: tuple[RateMove, ...]
 
 
-class Refused(Happened, frozen=True):
+class MeetsRefusal(DatedEvent, frozen=True, tag="refused"):
     """The market refused something."""
 
     why: str
 
 
-class Receives(Happened, frozen=True):
+class Receives(DatedEvent, frozen=True):
     """A node is there. `price` and `limit` are those of the order that won it, `waited_us` since
     when it had lacked something; what the node adds, it adds once it is warm."""
 
@@ -109,7 +111,7 @@ class Receives(Happened, frozen=True):
     cold_start_s: float
 
 
-class Loses(Happened, frozen=True):
+class Loses(DatedEvent, frozen=True):
     """A node went to others. `price` is what the winner offered; a successor is cold at first."""
 
     resource: str
@@ -129,7 +131,7 @@ class Loses(Happened, frozen=True):
     cold_start_s: float
 
 
-class GivesBack(Happened, frozen=True):
+class GivesBack(DatedEvent, frozen=True):
     """A node was given up by its own will."""
 
     resource: str
@@ -144,7 +146,7 @@ class GivesBack(Happened, frozen=True):
     wasted: float
 
 
-class Misses(Happened, frozen=True):
+class Misses(DatedEvent, frozen=True):
     """A node was won, and gone again before it was there."""
 
     resource: str
@@ -152,33 +154,33 @@ class Misses(Happened, frozen=True):
     charge: int
 
 
-class Done(Happened, frozen=True):
+class Finishes(DatedEvent, frozen=True, tag="done"):
     """There is nothing left to do."""
 
 
-class Ends(Happened, frozen=True):
+class Ends(DatedEvent, frozen=True):
     """Its time is over; whatever it still holds goes back."""
 
     nodes: tuple[str, ...]
 
 
-Event = (
+LifeEvent = (
     Arrives
     | Bids
     | Asks
-    | Limits
-    | Rates
-    | Refused
+    | MovesLimits
+    | RatesMove
+    | MeetsRefusal
     | Receives
     | Loses
     | GivesBack
     | Misses
-    | Done
+    | Finishes
     | Ends
 )
 
 
-class Point(Written, frozen=True):
+class CoursePoint(Written, frozen=True):
     """How it stood from this instant on; rates and limits are sums over what it holds."""
 
     at_us: int
@@ -193,6 +195,6 @@ class Point(Written, frozen=True):
 class Lack(msgspec.Struct, frozen=True):
     """For how long it lacked something for one reason, and how much on average meanwhile."""
 
-    reason: Reason
+    reason: LackReason
     lasts_us: int
     mean_gap: float

@@ -20,11 +20,11 @@ from laissez.simulation.contracts.recording import micros
 from laissez.simulation.contracts.setting import Contract, History, Setting, Stint
 from laissez.simulation.demand.projects import US_PER_HOUR, Batch, Class, Project, Serving, Training
 from laissez.simulation.life.events import (
-    Event,
+    CoursePoint,
     GivesBack,
     Lack,
+    LifeEvent,
     Loses,
-    Point,
     Receives,
     Written,
 )
@@ -32,7 +32,7 @@ from laissez.simulation.life.watching import Diary
 from laissez.simulation.life.writing import Writing
 from laissez.simulation.scenarios.regimes import Alone
 
-Unit = Literal["requests/s", "hours/h"]
+UtilityUnit = Literal["requests/s", "hours/h"]
 CLASSES: dict[type, Class] = {Serving: "inference", Training: "training", Batch: "batch"}
 
 
@@ -45,7 +45,7 @@ class Who(msgspec.Struct, frozen=True):
 
     name: str
     kind: Class
-    unit: Unit
+    unit: UtilityUnit
     arrives_us: int
     ends_us: int
     budget_micros: int | None
@@ -55,7 +55,7 @@ class Who(msgspec.Struct, frozen=True):
     alone_performance: float
 
 
-class Summary(Written, frozen=True):
+class LifeSummary(Written, frozen=True):
     retention: float
     performance: float
     node_hours: Mapping[str, float]
@@ -82,10 +82,10 @@ class Life(msgspec.Struct, frozen=True):
     contract: str
     seed: int
     who: Who
-    events: tuple[Event, ...]
+    events: tuple[LifeEvent, ...]
     stints: tuple[Stint, ...]
-    course: tuple[Point, ...]
-    summary: Summary
+    course: tuple[CoursePoint, ...]
+    summary: LifeSummary
 
 
 def live(
@@ -137,9 +137,9 @@ def _summary(
     who: Who,
     history: History,
     stints: tuple[Stint, ...],
-    events: tuple[Event, ...],
+    events: tuple[LifeEvent, ...],
     writing: Writing,
-) -> Summary:
+) -> LifeSummary:
     performance = history.performance[who.name]
     hours: dict[str, float] = {}
     for stint in stints:
@@ -147,7 +147,7 @@ def _summary(
         hours[kind] = hours.get(kind, 0.0) + (stint.to_us - stint.from_us) / US_PER_HOUR
     charge = sum(stint.charge for stint in stints)
     all_hours = sum(hours.values())
-    return Summary(
+    return LifeSummary(
         min(1.0, performance / who.alone_performance) if who.alone_performance else 1.0,
         performance,
         dict(sorted(hours.items(), reverse=True)),

@@ -18,18 +18,18 @@ from laissez.simulation.life.events import (
     Asks,
     Bid,
     Bids,
-    Done,
     Ends,
-    Event,
+    Finishes,
     GivesBack,
     Lack,
-    Limits,
+    LackReason,
+    LifeEvent,
     Loses,
+    MeetsRefusal,
     Misses,
-    Rates,
-    Reason,
+    MovesLimits,
+    RatesMove,
     Receives,
-    Refused,
 )
 from laissez.simulation.life.life import Life, Who
 
@@ -37,10 +37,10 @@ US_PER_S = 1_000_000
 TOGETHER_US = US_PER_S
 WORTH_TELLING = 0.001
 """The share of a life below which a reason is left out."""
-SHIFTING = (Bids, Limits, Rates, Asks)
+SHIFTING = (Bids, MovesLimits, RatesMove, Asks)
 MOVES = (Receives, Loses, GivesBack)
 
-WHY_LACKING: dict[Reason, str] = {
+WHY_LACKING: dict[LackReason, str] = {
     "outbid": "nothing was free, and others keep their nodes at more than it bid",
     "dear": "free nodes cost more than it bid",
     "no_bid": "it made no bid",
@@ -101,13 +101,13 @@ def _span(numbers: Iterable[int]) -> str:
 # Folding ------------------------------------------------------------------------------------------
 
 
-def _runs(events: Sequence[Event], *, detail: bool) -> Iterator[list[Event]]:
+def _runs(events: Sequence[LifeEvent], *, detail: bool) -> Iterator[list[LifeEvent]]:
     """Events that are told in one breath: moves of one sort, and then what shifted meanwhile."""
     if detail:
         yield from ([event] for event in events)
         return
-    moves: list[Event] = []
-    shifts: list[Event] = []
+    moves: list[LifeEvent] = []
+    shifts: list[LifeEvent] = []
     for event in events:
         if isinstance(event, SHIFTING):
             shifts.append(event)
@@ -119,7 +119,7 @@ def _runs(events: Sequence[Event], *, detail: bool) -> Iterator[list[Event]]:
     yield from (run for run in (moves, shifts) if run)
 
 
-def _goes_on(moves: Sequence[Event], event: Event) -> bool:
+def _goes_on(moves: Sequence[LifeEvent], event: LifeEvent) -> bool:
     """Nodes that come or go together, or one that comes and goes again and again."""
     first, last = moves[0], moves[-1]
     if not isinstance(event, MOVES) or not isinstance(first, MOVES):
@@ -136,7 +136,7 @@ def _flaps(moves: Sequence[Any]) -> bool:
     return len({move.resource for move in moves}) == 1
 
 
-def _sort_of(event: Event) -> tuple[str, ...]:
+def _sort_of(event: LifeEvent) -> tuple[str, ...]:
     """Moves of one sort can be told together."""
     sort: tuple[str, ...] = (type(event).__name__,)
     if isinstance(event, MOVES):
@@ -148,15 +148,15 @@ def _sort_of(event: Event) -> tuple[str, ...]:
     return sort
 
 
-def _shifts(events: Sequence[Event]) -> Iterator[str]:
+def _shifts(events: Sequence[LifeEvent]) -> Iterator[str]:
     """What shifted between two moves, a line for each sort of it, in the order of its beginning."""
     by_sort: dict[type, list[Any]] = {}
     for event in events:
         by_sort.setdefault(type(event), []).append(event)
     tellers: dict[type, tuple[Callable[[Any], str], Callable[[Sequence[Any]], str]]] = {
         Bids: (_bids, _bids_moved),
-        Limits: (_limits, _limits_moved),
-        Rates: (_rates, _rates_moved),
+        MovesLimits: (_limits, _limits_moved),
+        RatesMove: (_rates, _rates_moved),
         Asks: (_asks, _asks_moved),
     }
     for sort, same in by_sort.items():
@@ -167,7 +167,7 @@ def _shifts(events: Sequence[Event]) -> Iterator[str]:
             yield f"{clock(same[0].at_us)}  {many(same)}"
 
 
-def _times(events: Sequence[Event], count: int) -> str:
+def _times(events: Sequence[LifeEvent], count: int) -> str:
     return f"{count} times until {clock(events[-1].at_us)}"
 
 
@@ -216,7 +216,7 @@ def _bids_moved(events: Sequence[Bids]) -> str:
     return f"bids moved {_times(events, len(events))}: {', '.join(parts)}{why}"
 
 
-def _limits(event: Limits) -> str:
+def _limits(event: MovesLimits) -> str:
     moves = event.moves
     if len(moves) > 1:
         nodes = f"{len(moves)} nodes"
@@ -228,7 +228,7 @@ def _limits(event: Limits) -> str:
     )
 
 
-def _limits_moved(events: Sequence[Limits]) -> str:
+def _limits_moved(events: Sequence[MovesLimits]) -> str:
     moves = [move for event in events for move in event.moves]
     between = rates(move.limit for move in moves)
     costs = rates(move.rate for move in moves)
@@ -236,14 +236,14 @@ def _limits_moved(events: Sequence[Limits]) -> str:
     return f"limits moved {times}: {between}, at rates of {costs}; at last: {why}"
 
 
-def _rates(event: Rates) -> str:
+def _rates(event: RatesMove) -> str:
     moves = event.moves
     what = moves[0].resource if len(moves) == 1 else f"{len(moves)} nodes"
     was, now = (rates(getattr(move, name) for move in moves) for name in ("was", "rate"))
     return f"the rate of {what} moved from {was} to {now} ({moves[0].cause})"
 
 
-def _rates_moved(events: Sequence[Rates]) -> str:
+def _rates_moved(events: Sequence[RatesMove]) -> str:
     moves = [move for event in events for move in event.moves]
     between = rates(amount for move in moves for amount in (move.was, move.rate))
     return f"rates moved {_times(events, len(moves))}: {between}"
@@ -273,7 +273,7 @@ def _asks_moved(events: Sequence[Asks]) -> str:
 
 
 def _moved(events: Sequence[Any], unit: str) -> str:
-    first: Event = events[0]
+    first: LifeEvent = events[0]
     if len(events) > 1 and _flaps(events):
         return _comes_and_goes(events)
     if isinstance(first, Receives):
@@ -284,11 +284,11 @@ def _moved(events: Sequence[Any], unit: str) -> str:
         return f"gives back {_nodes(events)}: {first.why}; {_given(events, unit)}"
     if isinstance(first, Misses):
         return f"won {first.resource}, and it was gone before it was there ({first.reason})"
-    if isinstance(first, Refused):
+    if isinstance(first, MeetsRefusal):
         return f"is refused: {first.why}"
     if isinstance(first, Arrives):
         return "arrives"
-    if isinstance(first, Done):
+    if isinstance(first, Finishes):
         return "is done"
     assert isinstance(first, Ends)
     kept = len(first.nodes)

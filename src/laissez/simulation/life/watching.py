@@ -24,7 +24,7 @@ from laissez.simulation.demand.projects import Labour, Project
 NOTHING = 1e-9
 
 
-class Seen(msgspec.Struct, frozen=True):
+class AppState(msgspec.Struct, frozen=True):
     """How it is with the application at an instant."""
 
     at_us: int
@@ -53,7 +53,7 @@ class Moved(msgspec.Struct, frozen=True):
     """In the unit of the project's performance."""
 
 
-class Turn(msgspec.Struct, frozen=True):
+class AdapterTurn(msgspec.Struct, frozen=True):
     """What its adapter saw and did; `pace` is how much of its value the budget bears."""
 
     view: MarketView
@@ -65,7 +65,7 @@ class Diary:
     """All that was noted of one project, in the order in which it happened."""
 
     def __init__(self) -> None:
-        self.entries: list[Seen | Moved | Turn] = []
+        self.entries: list[AppState | Moved | AdapterTurn] = []
         self.micros_per_unit: float | None = None
 
     def watched(self, project: Project) -> Project:
@@ -133,7 +133,7 @@ class WatchedApplication:
         own = self.own
         gap = 0.0 if own.is_done else own.utility_gap()
         self._diary.entries.append(
-            Seen(
+            AppState(
                 at_us,
                 len(own.nodes),
                 sum(own.cold_start_s(node) > 0 for node in own.nodes),
@@ -162,7 +162,7 @@ class WatchedAdapter:
 
     def step(self, app: WatchedApplication, view: MarketView, at_us: int) -> tuple[Action, ...]:
         actions = self._own.step(app.own, view, at_us)
-        self._diary.entries.append(Turn(view, actions, self._pace(app.own, view)))
+        self._diary.entries.append(AdapterTurn(view, actions, self._pace(app.own, view)))
         return actions
 
     def _pace(self, app: Any, view: MarketView) -> float:

@@ -30,29 +30,29 @@ from laissez.model import (
 from laissez.model.paths import tree_of
 from laissez.simulation.contracts.setting import Setting, Stint
 from laissez.simulation.demand.projects import Project
-from laissez.simulation.kernel.stage import Asked, Given, Said, Taken
+from laissez.simulation.kernel.stage import LogLine, NodeGiven, NodesAsked, NodeTaken
 from laissez.simulation.life.events import (
     Arrives,
     Asks,
     Bid,
     Bids,
-    Done,
+    CoursePoint,
     Ends,
-    Event,
+    Finishes,
     GivesBack,
     Lack,
+    LackReason,
+    LifeEvent,
     LimitMove,
-    Limits,
     Loses,
+    MeetsRefusal,
     Misses,
-    Point,
+    MovesLimits,
     RateMove,
-    Rates,
-    Reason,
+    RatesMove,
     Receives,
-    Refused,
 )
-from laissez.simulation.life.watching import NOTHING, Diary, Moved, Seen, Turn
+from laissez.simulation.life.watching import NOTHING, AdapterTurn, AppState, Diary, Moved
 
 A_TENTH = 0.1
 
@@ -67,14 +67,14 @@ class Win(NamedTuple):
     why: str
 
 
-class Log:
+class TenantLog:
     """What the log of a run tells of one tenant's nodes."""
 
-    def __init__(self, log: Iterable[Said], tenant: str) -> None:
-        self.own: list[Said] = []
+    def __init__(self, log: Iterable[LogLine], tenant: str) -> None:
+        self.own: list[LogLine] = []
         self.wins: dict[tuple[str, int], Win] = {}
         self.last_win: dict[str, list[Win]] = {}
-        self.lost: dict[tuple[str, int], Lost | Taken] = {}
+        self.lost: dict[tuple[str, int], Lost | NodeTaken] = {}
         self.released: dict[tuple[str, int], str] = {}
         self._orders: dict[tuple[str, str], Win] = {}
         for said in log:
@@ -85,7 +85,7 @@ class Log:
         wins = [win for win in self.last_win.get(resource, ()) if win.at_us <= at_us]
         return wins[-1] if wins else None
 
-    def _read(self, said: Said, is_own: bool) -> None:
+    def _read(self, said: LogLine, is_own: bool) -> None:
         what, who = said.what, said.who
         if isinstance(what, PlaceOrder | AmendOrder):
             order = (who, what.order or "")
@@ -99,16 +99,16 @@ class Log:
         elif is_own:
             self._read_own(said)
 
-    def _read_own(self, said: Said) -> None:
+    def _read_own(self, said: LogLine) -> None:
         what = said.what
-        if isinstance(what, Given):
+        if isinstance(what, NodeGiven):
             win = Win(said.who, said.at_us, what.rate_micros_per_hour, None, "")
             self.last_win.setdefault(what.resource, []).append(win)
-        elif isinstance(what, Lost | Taken):
+        elif isinstance(what, Lost | NodeTaken):
             self.lost[what.resource, said.at_us] = what
         elif isinstance(what, Release):
             self.released[what.resource, said.at_us] = said.why
-        if isinstance(what, Asked | Given | Rejected):
+        if isinstance(what, NodesAsked | NodeGiven | Rejected):
             self.own.append(said)
 
 
@@ -120,33 +120,33 @@ class Writing:
         project: Project,
         setting: Setting,
         diary: Diary,
-        log: Iterable[Said],
+        log: Iterable[LogLine],
         stints: Sequence[Stint],
     ) -> None:
-        self.course: list[Point] = []
+        self.course: list[CoursePoint] = []
         self.empty_us = 0
         self.cold_node_us = 0
         self._project = project
         self._setting = setting
         self._diary = diary
-        self._log = Log(log, project.name)
+        self._log = TenantLog(log, project.name)
         self._stints = list(stints)
-        self._written: list[Event] = []
+        self._written: list[LifeEvent] = []
         self._held: dict[str, int] = {}
         """What it holds, and since when that is its own."""
         self._rates: dict[str, int] = {}
         self._told_rates: dict[str, int] = {}
         self._limits: dict[str, int] = {}
         self._whys: dict[str, str] = {}
-        self._seen = Seen(project.arrives_us, 0, 0, 0.0, False, False, 0.0)
+        self._seen = AppState(project.arrives_us, 0, 0, 0.0, False, False, 0.0)
         self._now_us = project.arrives_us
-        self._reason: Reason = "no_bid"
+        self._reason: LackReason = "no_bid"
         self._lacking_since_us: int | None = None
-        self._lacked: dict[Reason, list[float]] = {}
+        self._lacked: dict[LackReason, list[float]] = {}
         budget = setting.budgets.get(project.name)
         self._budget = None if budget is None else Budget(budget, project.ends_us)
 
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[LifeEvent, ...]:
         ends_us = min(self._project.ends_us, self._setting.horizon_us)
         self._written.append(Arrives(self._project.arrives_us))
         for entry in self._entries():
@@ -170,7 +170,7 @@ class Writing:
 
     # Reading ----------------------------------------------------------------------------------
 
-    def _entries(self) -> list[Seen | Moved | Turn | Said]:
+    def _entries(self) -> list[AppState | Moved | AdapterTurn | LogLine]:
         """In the order of time; within an instant a tenant sees first, and then speaks."""
         return sorted([*self._diary.entries, *self._log.own], key=_at_us)
 
@@ -187,26 +187,26 @@ class Writing:
             sums[0] += lasts_us
             sums[1] += lasts_us * seen.gap
 
-    def _read(self, entry: Seen | Moved | Turn | Said) -> None:
-        if isinstance(entry, Seen):
+    def _read(self, entry: AppState | Moved | AdapterTurn | LogLine) -> None:
+        if isinstance(entry, AppState):
             self._sees(entry)
-        elif isinstance(entry, Turn):
+        elif isinstance(entry, AdapterTurn):
             self._acts(entry)
         elif isinstance(entry, Moved):
             if entry.is_gained:
                 self._receives(entry)
             else:
                 self._loses(entry)
-        elif isinstance(entry.what, Asked):
+        elif isinstance(entry.what, NodesAsked):
             asked = entry.what
             self._reason = "line" if asked.wanted or not asked.missing else "budget"
             self._written.append(Asks(entry.at_us, asked.missing, asked.wanted))
         elif isinstance(entry.what, Rejected):
-            self._written.append(Refused(entry.at_us, entry.what.message))
+            self._written.append(MeetsRefusal(entry.at_us, entry.what.message))
 
-    def _sees(self, seen: Seen) -> None:
+    def _sees(self, seen: AppState) -> None:
         if seen.is_done and not self._seen.is_done:
-            self._written.append(Done(seen.at_us))
+            self._written.append(Finishes(seen.at_us))
         if seen.gap <= NOTHING:
             self._lacking_since_us = None
         elif self._lacking_since_us is None:
@@ -219,7 +219,7 @@ class Writing:
             nodes[tree_of(resource)] = nodes.get(tree_of(resource), 0) + 1
         seen = self._seen
         limits = [self._limits[each] for each in self._held if each in self._limits]
-        point = Point(
+        point = CoursePoint(
             self._now_us,
             nodes,
             seen.cold_nodes,
@@ -285,7 +285,7 @@ class Writing:
             self._written.append(GivesBack(at_us, resource, why, rate, *what_goes))
             return
         winner = self._log.wins.get((resource, at_us))
-        to = winner.who if winner else lost.to if isinstance(lost, Taken) else None
+        to = winner.who if winner else lost.to if isinstance(lost, NodeTaken) else None
         self._written.append(
             Loses(
                 at_us,
@@ -325,7 +325,7 @@ class Writing:
 
     # A turn in the market ---------------------------------------------------------------------
 
-    def _acts(self, turn: Turn) -> None:
+    def _acts(self, turn: AdapterTurn) -> None:
         view = turn.view
         self._hear_rates(view)
         before = {order.order: (order.scope, order.price, order.limit) for order in view.orders}
@@ -349,7 +349,7 @@ class Writing:
                 self._limits[do.resource] = do.limit
                 moves.append(LimitMove(do.resource, was, do.limit, rate, action.why))
         if moves:
-            self._written.append(Limits(view.at_us, tuple(moves)))
+            self._written.append(MovesLimits(view.at_us, tuple(moves)))
         if sorted(after.values()) != sorted(before.values()):
             bids = tuple(
                 _bid(view, order, self._whys.get(name, "")) for name, order in after.items()
@@ -371,7 +371,7 @@ class Writing:
                 moves.append(RateMove(resource, was, rate, holding.cause))
                 self._told_rates[resource] = rate
         if moves:
-            self._written.append(Rates(view.at_us, tuple(moves)))
+            self._written.append(RatesMove(view.at_us, tuple(moves)))
 
     def _fill_in_rate(self, resource: str, rate: int) -> None:
         for number in range(len(self._written) - 1, -1, -1):
@@ -380,7 +380,7 @@ class Writing:
                 self._written[number] = replace(event, rate=rate)
                 return
 
-    def _why_lacking(self, view: MarketView, bid_for: Collection[str]) -> Reason:
+    def _why_lacking(self, view: MarketView, bid_for: Collection[str]) -> LackReason:
         """What stands between it and more; what it does not bid for is no reason."""
         offers = [quote for quote in view.quotes.values() if quote.rate is not None]
         cheapest = min((quote.rate or 0 for quote in offers), default=0)
@@ -393,8 +393,8 @@ class Writing:
         return "dear" if is_free else "outbid"
 
 
-def _at_us(entry: Seen | Moved | Turn | Said) -> int:
-    return entry.view.at_us if isinstance(entry, Turn) else entry.at_us
+def _at_us(entry: AppState | Moved | AdapterTurn | LogLine) -> int:
+    return entry.view.at_us if isinstance(entry, AdapterTurn) else entry.at_us
 
 
 def _bid(view: MarketView, order: tuple[str, int, int], why: str) -> Bid:

@@ -24,13 +24,13 @@ from msgspec import Meta
 
 from laissez.documents import BadField
 from laissez.performance.application import US_PER_S
-from laissez.performance.inference import Load, Trace
+from laissez.performance.inference import Load, LoadTrace
 from laissez.simulation.demand.requests import (
     STEP_S,
     WINDOW_S,
     Requests,
+    RequestStep,
     Service,
-    Step,
     chained,
 )
 
@@ -40,7 +40,7 @@ Tokens = Annotated[float, Meta(ge=1, le=1e6)]
 STREAMS_MAX = 50
 STEPS_MAX = 50_000
 
-Timed = tuple[int, Step]
+Timed = tuple[int, RequestStep]
 """A step, and how long after the arrival it begins."""
 
 
@@ -70,7 +70,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         requests: Requests,
         chance: Random,
         folder: Path,
-    ) -> tuple[Trace, Load]:
+    ) -> tuple[LoadTrace, Load]:
         """The requests of a life, and what they are on average; `one_node_per_s` says what a node
         of the first kind serves of a load."""
         steps = self._steps(life_us, requests, chance, folder)
@@ -86,7 +86,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
             steps = _together([steps, *others])
             mean = mean_of(steps, life_us)
         scale = wanted_per_s / mean.requests_per_s
-        trace = Trace(
+        trace = LoadTrace(
             tuple(
                 (arrives_us + at_us, scale * step.requests_per_s, *step[1:])
                 for at_us, step in steps
@@ -97,10 +97,10 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     def _steps(self, life_us: int, requests: Requests, chance: Random, folder: Path) -> list[Timed]:
         if self.csv is not None:
-            usual = Step(0.0, self.prompt_tokens, self.output_tokens)
+            usual = RequestStep(0.0, self.prompt_tokens, self.output_tokens)
             return _repeated(read_load(folder / self.csv, usual), life_us)
         if self.service is None:
-            return [(0, Step(1.0, self.prompt_tokens, self.output_tokens))]
+            return [(0, RequestStep(1.0, self.prompt_tokens, self.output_tokens))]
         windows = math.ceil(life_us / (WINDOW_S * US_PER_S))
         stream = chained(requests, self.service, windows, chance)
         timed = ((at * STEP_S * US_PER_S, step) for at, step in enumerate(stream))
@@ -130,14 +130,14 @@ def _together(streams: Sequence[Sequence[Timed]]) -> list[Timed]:
     for timed in zip(*streams, strict=True):
         mean = mean_of([(at, step) for at, (_, step) in enumerate(timed)], len(timed))
         rate = mean.requests_per_s * len(timed)
-        found.append((timed[0][0], Step(rate, mean.prompt_tokens, mean.output_tokens)))
+        found.append((timed[0][0], RequestStep(rate, mean.prompt_tokens, mean.output_tokens)))
     return found
 
 
 # --- a file of the user's own -------------------------------------------------------------------
 
 
-def read_load(path: Path, usual: Step) -> list[Timed]:
+def read_load(path: Path, usual: RequestStep) -> list[Timed]:
     """A CSV file with the columns at_s and requests_per_s, and perhaps prompt_tokens and
     output_tokens. What is wrong with it is a BadField of `csv`."""
     try:
@@ -161,7 +161,7 @@ def read_load(path: Path, usual: Step) -> list[Timed]:
     return steps
 
 
-def _row(row: dict[str, str], usual: Step, where: str) -> Timed:
+def _row(row: dict[str, str], usual: RequestStep, where: str) -> Timed:
     def number(column: str, default: float | None, least: float) -> float:
         text = row.get(column)
         if not text and default is not None:
@@ -178,7 +178,7 @@ def _row(row: dict[str, str], usual: Step, where: str) -> Timed:
         return value
 
     at_us = round(number("at_s", None, 0.0) * US_PER_S)
-    return at_us, Step(
+    return at_us, RequestStep(
         number("requests_per_s", None, 0.0),
         number("prompt_tokens", usual.prompt_tokens, 1.0),
         number("output_tokens", usual.output_tokens, 1.0),

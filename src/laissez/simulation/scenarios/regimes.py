@@ -31,8 +31,8 @@ from laissez.simulation.demand.projects import US_PER_HOUR, Project, Serving
 from laissez.simulation.demand.requests import Requests
 
 REGIMES = (0.4, 0.7, 1.0, 1.125, 2.25)
-Reading = Literal["equal", "demand"]
-READINGS: tuple[Reading, ...] = ("equal", "demand")
+BudgetReading = Literal["equal", "demand"]
+READINGS: tuple[BudgetReading, ...] = ("equal", "demand")
 BASE_SHARES = (0.7, 1.0)
 """The market's floors, as a share of list prices: 0.7 as in LaissezCloud, section 5.1."""
 BUDGET_FACTOR = 4
@@ -127,7 +127,7 @@ def crowd_of(
     return Crowd(tuple(projects), found, demand / capacity)
 
 
-def budgets(crowd: Crowd, reading: Reading) -> dict[str, int]:
+def budgets(crowd: Crowd, reading: BudgetReading) -> dict[str, int]:
     costs = {name: own.list_cost_micros for name, own in crowd.alone.items()}
     mean = sum(costs.values()) / len(costs)
     return {
@@ -138,7 +138,7 @@ def budgets(crowd: Crowd, reading: Reading) -> dict[str, int]:
 
 def setting_of(
     crowd: Crowd,
-    reading: Reading,
+    reading: BudgetReading,
     base_share: float = BASE_SHARES[0],
     resources: tuple[str, ...] = RESOURCES,
 ) -> Setting:

@@ -39,12 +39,12 @@ from laissez.simulation.contracts.recording import tenant_for
 from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.contracts.setting import Prices, Setting, nodes_of
 from laissez.simulation.demand import population
-from laissez.simulation.demand.fitted import Fitted
+from laissez.simulation.demand.fitted import FittedRequests
 from laissez.simulation.demand.projects import US_PER_HOUR, Project
 from laissez.simulation.demand.requests import Requests
 from laissez.simulation.scenarios import regimes
-from laissez.simulation.scenarios.regimes import Alone, Reading
-from laissez.simulation.scenarios.tenants import Place, PolicySpec, TenantSpec
+from laissez.simulation.scenarios.regimes import Alone, BudgetReading
+from laissez.simulation.scenarios.tenants import PolicySpec, Surroundings, TenantSpec
 from laissez.topology import TopologyError, read_cluster
 from laissez.topology.names import name_problem
 
@@ -74,7 +74,7 @@ class CrowdSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`ratio` is the crowd's demand over the capacity of the cluster."""
 
     ratio: Annotated[float, Meta(gt=0, le=10)]
-    budgets: Reading = "demand"
+    budgets: BudgetReading = "demand"
 
 
 class ScenarioSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class Scenario:
         self._cluster = self._found_cluster()
         self.prices = self._prices()
         trees = list(map(tree_of, self._cluster.resources))
-        self._place = Place(
+        self._place = Surroundings(
             {tree: trees.count(tree) for tree in self._cluster.levels},
             self._cluster.levels,
             self.spec.duration,
@@ -263,7 +263,7 @@ class Scenario:
         problems: list[Problem] = []
         for number, tenant in enumerate(self.spec.tenants):
             try:
-                for project in self._projects(number, tenant, 0, Fitted()):
+                for project in self._projects(number, tenant, 0, FittedRequests()):
                     self._check_begins(number, project)
                     break
             except BadDocument as error:

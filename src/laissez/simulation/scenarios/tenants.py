@@ -48,7 +48,7 @@ Count = Annotated[int, Meta(ge=1, le=SAMPLES_MAX)]
 Span = Annotated[Duration, Meta(gt=0)]
 Minutes = Annotated[int, duration("m"), Meta(gt=0)]
 
-Said = TypeVar("Said")
+Value = TypeVar("Value")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _UTILISATION = population.UTILISATION
@@ -64,7 +64,7 @@ class PolicySpec(msgspec.Struct, frozen=True, kw_only=True):
         return usual.changed(self.horizon, self.hysteresis)
 
 
-class Place(msgspec.Struct, frozen=True):
+class Surroundings(msgspec.Struct, frozen=True):
     """Where tenants come to: the trees with their sizes, and the levels above a node in each."""
 
     sizes: Mapping[str, int]
@@ -106,7 +106,7 @@ class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             return (self.name,)
         return tuple(f"{self.name}-{copy}" for copy in range(1, self.count + 1))
 
-    def projects(self, seed: int, place: Place, requests: Requests) -> Iterator[Project]:
+    def projects(self, seed: int, place: Surroundings, requests: Requests) -> Iterator[Project]:
         """All copies; each draws its arrival and its load from streams of its own."""
         life_us = self._life_us(place)
         for name in self.names:
@@ -123,14 +123,14 @@ class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
                 labour = replace(labour, pricing=policy.over(labour.pricing))
             yield Project(name, arrives_us, coming.ends_us, labour, tuple(self.kinds(place)))
 
-    def kinds(self, place: Place) -> Mapping[str, object]:
+    def kinds(self, place: Surroundings) -> Mapping[str, object]:
         """By tree, what it says of the nodes that it can use; the best first."""
         raise NotImplementedError
 
-    def labour(self, coming: Coming, place: Place) -> Serving | Training | Batch:
+    def labour(self, coming: Coming, place: Surroundings) -> Serving | Training | Batch:
         raise NotImplementedError
 
-    def _life_us(self, place: Place) -> int:
+    def _life_us(self, place: Surroundings) -> int:
         """From its arrival to its end: as said, or up to the end of the scenario."""
         field = "lasts" if isinstance(self, InferenceTenant) else "deadline"
         left_us = place.duration_us - self.arrives - self.jitter
@@ -155,14 +155,14 @@ class InferenceTenant(_Tenant, frozen=True, kw_only=True, tag="inference"):
     lasts: Minutes | None = None
     cold_start: Duration = 60 * US_PER_S
 
-    def kinds(self, place: Place) -> dict[str, Hardware]:
+    def kinds(self, place: Surroundings) -> dict[str, Hardware]:
         usual = {**population.HARDWARE, **_by_name(place.sizes)}
         said = _in_cluster("nodes", self.nodes, usual, place, example="h100_sxm")
         return {
             tree: Hardware(node) if isinstance(node, str) else node for tree, node in said.items()
         }
 
-    def labour(self, coming: Coming, place: Place) -> Serving:
+    def labour(self, coming: Coming, place: Surroundings) -> Serving:
         kinds = self.kinds(place)
         with blaming("objective"):
             said = self.objective
@@ -254,10 +254,10 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
                 "a larger nodes_max, or fewer nodes",
             )
 
-    def kinds(self, place: Place) -> dict[str, str]:
+    def kinds(self, place: Surroundings) -> dict[str, str]:
         return _in_cluster("gpus", self.gpus, dict(population.GPUS), place, example="H100")
 
-    def labour(self, coming: Coming, place: Place) -> Training:
+    def labour(self, coming: Coming, place: Surroundings) -> Training:
         setup = self._setup(place)
         size = sum(place.sizes[tree] for tree in setup.kinds)
         with blaming("samples" if self.nodes is None else "nodes"):
@@ -271,7 +271,7 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
             )
         return Training(spec)
 
-    def _setup(self, place: Place) -> Setup:
+    def _setup(self, place: Surroundings) -> Setup:
         gpus = self.kinds(place)
         levels = place.levels[next(iter(gpus))]
         for tree in gpus:
@@ -311,10 +311,10 @@ class BatchTenant(_Tenant, frozen=True, kw_only=True, tag="batch"):
     cold_start: Duration = 480 * US_PER_S
     checkpoint_every: Span = 600 * US_PER_S
 
-    def kinds(self, place: Place) -> dict[str, float]:
+    def kinds(self, place: Surroundings) -> dict[str, float]:
         return _in_cluster("speeds", self.speeds, population.SPEEDS, place, example="1.0")
 
-    def labour(self, coming: Coming, place: Place) -> Batch:
+    def labour(self, coming: Coming, place: Surroundings) -> Batch:
         return Batch(
             self.work / US_PER_HOUR,
             self.kinds(place),
@@ -329,12 +329,12 @@ TenantSpec = InferenceTenant | TrainingTenant | BatchTenant
 
 def _in_cluster(
     field: str,
-    said: Mapping[str, Said] | None,
-    usual: Mapping[str, Said],
-    place: Place,
+    said: Mapping[str, Value] | None,
+    usual: Mapping[str, Value],
+    place: Surroundings,
     *,
     example: str,
-) -> dict[str, Said]:
+) -> dict[str, Value]:
     """What is said of each tree, or as usual for those that have the usual names."""
     trees = ", ".join(place.sizes)
     if said is None:

@@ -26,7 +26,7 @@ from laissez.experiments.deadline.figures.looks import (
     look,
 )
 from laissez.experiments.deadline.figures.scales import GAUGES, footnote, shown_policies
-from laissez.experiments.deadline.study import BOUND, Result, Tallies, Tally
+from laissez.experiments.deadline.study import BOUND, PolicyTally, Result, Tallies
 from laissez.experiments.page import HATCH, INK, WARNING, bare, legend_below, sheet
 
 BAR_SHARE = 0.82
@@ -35,7 +35,7 @@ NAME_WIDTH = 22
 GROUPS_PER_ROW = 6
 
 
-class Entry(msgspec.Struct, frozen=True):
+class BarGroup(msgspec.Struct, frozen=True):
     """A group of bars."""
 
     name: str
@@ -51,12 +51,12 @@ class Bar(msgspec.Struct, frozen=True):
     high: float | None = None
 
 
-def entries(result: Result) -> list[Entry]:
+def entries(result: Result) -> list[BarGroup]:
     """The groups of a study that has groups, or else its settings."""
     if result.groups:
-        return [Entry(group.name, group.policies) for group in result.groups]
+        return [BarGroup(group.name, group.policies) for group in result.groups]
     return [
-        Entry(each.label or "all runs", each.policies, each.setting.published)
+        BarGroup(each.label or "all runs", each.policies, each.setting.published)
         for each in result.settings
     ]
 
@@ -85,7 +85,7 @@ def draw_hours(result: Result, path: Path) -> None:
         legend_below(figure, keys, footnote=footnote(result))
 
 
-def _draw_hours(axes: Axes, policies: Sequence[str], entry: Entry) -> None:
+def _draw_hours(axes: Axes, policies: Sequence[str], entry: BarGroup) -> None:
     for row, policy in enumerate(policies):
         tally = entry.policies.get(policy)
         if tally is None:
@@ -119,7 +119,7 @@ def _draw_hours(axes: Axes, policies: Sequence[str], entry: Entry) -> None:
     axes.grid(axis="x")
 
 
-def _pieces(tally: Tally) -> list[tuple[Kind, float, bool]]:
+def _pieces(tally: PolicyTally) -> list[tuple[Kind, float, bool]]:
     return [
         (Kind.ON_DEMAND, tally.on_demand_hours, False),
         (Kind.ON_DEMAND, tally.on_demand_changeover_hours, True),
@@ -174,13 +174,13 @@ def draw_groups(result: Result, path: Path) -> None:
         legend_below(figure, keys, footnote=footnote(result))
 
 
-Reader = Callable[[Tally, Tallies], Bar | None]
+BarReader = Callable[[PolicyTally, Tallies], Bar | None]
 
 
-def _of_measure(result: Result) -> Reader:
+def _of_measure(result: Result) -> BarReader:
     measure = result.study.plot.y
 
-    def read(tally: Tally, beside: Tallies) -> Bar | None:
+    def read(tally: PolicyTally, beside: Tallies) -> Bar | None:
         height = GAUGES[measure].read(tally)
         if height is None:
             return None
@@ -191,7 +191,7 @@ def _of_measure(result: Result) -> Reader:
     return read
 
 
-def _extra_cost(tally: Tally, beside: Tallies) -> Bar | None:
+def _extra_cost(tally: PolicyTally, beside: Tallies) -> Bar | None:
     """Over the mean cost of the best. No quartiles: those of a policy's own runs, laid against
     that mean, would look as if it had beaten the best."""
     best = beside[BOUND].cost
@@ -199,7 +199,7 @@ def _extra_cost(tally: Tally, beside: Tallies) -> Bar | None:
 
 
 def _draw_groups(
-    axes: Axes, policies: Sequence[str], groups: Sequence[Entry], read: Reader
+    axes: Axes, policies: Sequence[str], groups: Sequence[BarGroup], read: BarReader
 ) -> None:
     width = BAR_SHARE / len(policies)
     for at, entry in enumerate(groups):
@@ -257,7 +257,7 @@ def _draw_bound(axes: Axes, result: Result) -> None:
         axes.axhline(best, color=INK, linestyle=":", linewidth=1.2)
 
 
-def _mark_keys(result: Result, groups: Sequence[Entry], *, has_quartiles: bool) -> list[Artist]:
+def _mark_keys(result: Result, groups: Sequence[BarGroup], *, has_quartiles: bool) -> list[Artist]:
     keys: list[Artist] = []
     if has_quartiles:
         keys.append(Line2D([], [], color=INK, linewidth=0.9, label="middle half of the runs"))

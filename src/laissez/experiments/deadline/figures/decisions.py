@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from laissez.deadline.job import US_PER_HOUR, Job, Kind, Offer
-from laissez.deadline.world import Step, Zone
+from laissez.deadline.world import RunStep, Zone
 from laissez.experiments.deadline.figures.looks import (
     KIND_COLOURS,
     KIND_LABELS,
@@ -36,7 +36,7 @@ NUMBER_ROOM = 0.018
 """A bar shows its zone's number if it is at least this share of the axis wide."""
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class LaneStretch(msgspec.Struct, frozen=True):
     """A time in which a run did one thing."""
 
     from_us: int
@@ -45,9 +45,9 @@ class Stretch(msgspec.Struct, frozen=True):
     is_changeover: bool
 
 
-def stretches(steps: Sequence[Step]) -> list[Stretch]:
+def stretches(steps: Sequence[RunStep]) -> list[LaneStretch]:
     """The steps cut into changeover and work, and those that go on joined."""
-    found: list[Stretch] = []
+    found: list[LaneStretch] = []
     for piece in _pieces(steps):
         last = found[-1] if found else None
         if (
@@ -62,18 +62,18 @@ def stretches(steps: Sequence[Step]) -> list[Stretch]:
     return found
 
 
-def _pieces(steps: Sequence[Step]) -> Iterator[Stretch]:
+def _pieces(steps: Sequence[RunStep]) -> Iterator[LaneStretch]:
     for step in steps:
         works_from_us = step.from_us + step.changeover_us
         if step.changeover_us:
-            yield Stretch(step.from_us, works_from_us, step.running, True)
+            yield LaneStretch(step.from_us, works_from_us, step.running, True)
         if works_from_us < step.to_us:
-            yield Stretch(works_from_us, step.to_us, step.running, False)
+            yield LaneStretch(works_from_us, step.to_us, step.running, False)
 
 
 def draw_decisions(
     job: Job,
-    outcome_steps_by_policy: Mapping[str, Sequence[Step]],
+    outcome_steps_by_policy: Mapping[str, Sequence[RunStep]],
     zones: Sequence[Zone],
     start: int,
     path: Path,
@@ -146,7 +146,7 @@ def _available_bars(zone: Zone, start: int, end_us: int) -> list[tuple[float, fl
 
 def _draw_runs(
     axes: Axes,
-    runs: Mapping[str, Sequence[Stretch]],
+    runs: Mapping[str, Sequence[LaneStretch]],
     zones: Sequence[Zone],
     end_us: int,
     costs: Sequence[str],
@@ -188,7 +188,7 @@ def _draw_runs(
     )
 
 
-def _draw_end(axes: Axes, row: int, run: Sequence[Stretch], cost: str) -> None:
+def _draw_end(axes: Axes, row: int, run: Sequence[LaneStretch], cost: str) -> None:
     """Where the run ended, and beside the lane what it used and what that cost."""
     ended_h = _hours(run[-1].to_us)
     axes.plot([ended_h], [row], marker="o", color="white", markeredgecolor=INK, zorder=5)
@@ -209,7 +209,7 @@ def _draw_end(axes: Axes, row: int, run: Sequence[Stretch], cost: str) -> None:
     )
 
 
-def _draw_work(axes: Axes, job: Job, runs: Mapping[str, Sequence[Stretch]]) -> None:
+def _draw_work(axes: Axes, job: Job, runs: Mapping[str, Sequence[LaneStretch]]) -> None:
     axes.plot(
         [0, _hours(job.deadline_us)],
         [0, _hours(job.work_us)],
@@ -241,7 +241,7 @@ def _draw_work(axes: Axes, job: Job, runs: Mapping[str, Sequence[Stretch]]) -> N
     )
 
 
-def _keys(runs: Mapping[str, Sequence[Stretch]]) -> list[Artist]:
+def _keys(runs: Mapping[str, Sequence[LaneStretch]]) -> list[Artist]:
     finish = Line2D([], [], marker="o", color="white", markeredgecolor=INK, label="finish")
     even = Line2D([], [], color=INK, linewidth=0.9, linestyle=(0, (1, 1.5)), label="even pace")
     deadline = Line2D([], [], color=WARNING, linewidth=1.4, label="deadline")
@@ -271,7 +271,7 @@ def _hours(duration_us: int) -> float:
     return duration_us / US_PER_HOUR
 
 
-def _cost(run: Sequence[Stretch], shows_dollars: bool, on_demand_dollars: float | None) -> str:
+def _cost(run: Sequence[LaneStretch], shows_dollars: bool, on_demand_dollars: float | None) -> str:
     """In dollars, or as a share of on-demand alone; nothing where that is not known."""
     if shows_dollars:
         return f"${_dollars(run):,.2f}"
@@ -279,7 +279,7 @@ def _cost(run: Sequence[Stretch], shows_dollars: bool, on_demand_dollars: float 
 
 
 def _on_demand_alone(
-    job: Job, runs: Mapping[str, Sequence[Stretch]], micros_per_hour: int | None
+    job: Job, runs: Mapping[str, Sequence[LaneStretch]], micros_per_hour: int | None
 ) -> float | None:
     """What on-demand alone would cost, if its rate is known."""
     paid = (
@@ -292,10 +292,10 @@ def _on_demand_alone(
     if rate is None:
         return None
     alone = Offer("", Kind.ON_DEMAND, rate)
-    return _dollars([Stretch(0, job.work_us + job.changeover_us, alone, False)])
+    return _dollars([LaneStretch(0, job.work_us + job.changeover_us, alone, False)])
 
 
-def _dollars(run: Sequence[Stretch]) -> float:
+def _dollars(run: Sequence[LaneStretch]) -> float:
     charge = sum(
         (stretch.to_us - stretch.from_us) * stretch.running.micros_per_hour
         for stretch in run

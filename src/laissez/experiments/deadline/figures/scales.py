@@ -15,10 +15,10 @@ from laissez.experiments.deadline.study import (
     PRESENT_BEST,
     Axis,
     Measure,
+    PolicyTally,
     Result,
-    Setting,
+    StudySetting,
     Tallies,
-    Tally,
 )
 
 
@@ -26,14 +26,14 @@ class Scale(msgspec.Struct, frozen=True):
     """A field of a setting as a number, in the unit that its name gives."""
 
     name: str
-    read: Callable[[Setting], float]
+    read: Callable[[StudySetting], float]
 
 
 class Gauge(msgspec.Struct, frozen=True):
     """A figure of a tally, in the unit that its name gives; None where it was not measured."""
 
     name: str
-    read: Callable[[Tally], float | None]
+    read: Callable[[PolicyTally], float | None]
 
 
 def _percent(share: float | None) -> float | None:

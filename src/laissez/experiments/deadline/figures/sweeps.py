@@ -35,8 +35,8 @@ from laissez.experiments.deadline.figures.scales import (
 from laissez.experiments.deadline.study import (
     Axis,
     Result,
-    Setting,
     SettingResult,
+    StudySetting,
     Tallies,
     labels,
 )
@@ -51,14 +51,14 @@ HEAT_COLUMNS = 3
 GAP_LIMIT = 100
 HALVES = ("dev", "held out")
 
-Point = tuple[float, Tallies]
+SweepPoint = tuple[float, Tallies]
 
 
 class Panel(NamedTuple):
     """A title, and what was measured at each point of the swept field."""
 
     title: str
-    points: list[Point]
+    points: list[SweepPoint]
 
 
 def draw_lines(
@@ -111,11 +111,13 @@ def _title(trace: str, availability: Mapping[str, float]) -> str:
     return f"{name}\n{', '.join(details)}"
 
 
-def _averages(alike: Sequence[SettingResult], read: Callable[[Setting], float]) -> list[Point]:
+def _averages(
+    alike: Sequence[SettingResult], read: Callable[[StudySetting], float]
+) -> list[SweepPoint]:
     return sorted(((read(each.setting), each.policies) for each in alike), key=_place)
 
 
-def _cells(result: Result, trace: str, x: Axis) -> list[Point]:
+def _cells(result: Result, trace: str, x: Axis) -> list[SweepPoint]:
     """What was measured on one trace; cells are numbered like the settings of the study."""
     points = [
         (SCALES[x].read(setting), result.cells[number, trace])
@@ -125,7 +127,7 @@ def _cells(result: Result, trace: str, x: Axis) -> list[Point]:
     return sorted(points, key=_place)
 
 
-def _place(point: Point) -> float:
+def _place(point: SweepPoint) -> float:
     return point[0]
 
 
@@ -143,7 +145,7 @@ def _by_others(result: Result, x: Axis) -> dict[str, list[SettingResult]]:
     return found
 
 
-def _without(setting: Setting, x: Axis) -> Setting:
+def _without(setting: StudySetting, x: Axis) -> StudySetting:
     """The setting with nothing in the swept field, nor in those that follow from it."""
     blank: dict[Axis, dict[str, Any]] = {
         "work": {"work_us": 0, "deadline_us": 0},

@@ -29,7 +29,7 @@ from laissez.deadline.statistics import (
     outages_us,
     statistics,
 )
-from laissez.deadline.traces import US_PER_DAY, Trace
+from laissez.deadline.traces import US_PER_DAY, SpotTrace
 from laissez.experiments.deadline.figures.looks import KIND_COLOURS, LOOKS
 from laissez.experiments.page import FAINT, INK, PAPER_GREY, bare, sheet
 from laissez.experiments.picture_file import BadPicture
@@ -48,7 +48,7 @@ OUTAGE_COLOUR = "#7a5195"
 OUTAGE_MARKER = "s"
 
 
-def draw_traces(traces: Sequence[Trace], path: Path, *, nodes: int = 1) -> None:
+def draw_traces(traces: Sequence[SpotTrace], path: Path, *, nodes: int = 1) -> None:
     """All that is known of some traces, with capacity there when so many nodes can be had."""
     if not traces:
         raise BadPicture("there is no trace to draw; give at least one")
@@ -82,15 +82,15 @@ def draw_traces(traces: Sequence[Trace], path: Path, *, nodes: int = 1) -> None:
             )
 
 
-def _recorded_together(traces: Sequence[Trace]) -> list[list[Trace]]:
+def _recorded_together(traces: Sequence[SpotTrace]) -> list[list[SpotTrace]]:
     """The traces by folder, kind and tick, where there are at least two."""
-    groups: dict[tuple[str, str, int], list[Trace]] = {}
+    groups: dict[tuple[str, str, int], list[SpotTrace]] = {}
     for trace in traces:
         groups.setdefault((trace.folder, trace.kind, trace.tick_us), []).append(trace)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _draw_lanes(axes: Axes, traces: Sequence[Trace], nodes: int) -> None:
+def _draw_lanes(axes: Axes, traces: Sequence[SpotTrace], nodes: int) -> None:
     for row, trace in enumerate(traces):
         there = np.array([False, *trace.is_available(nodes), False], dtype=np.int8)
         begins, ends = np.flatnonzero(np.diff(there) == 1), np.flatnonzero(np.diff(there) == -1)
@@ -113,7 +113,7 @@ def _draw_lanes(axes: Axes, traces: Sequence[Trace], nodes: int) -> None:
     axes.set_title(f"When there was capacity{of_nodes} (coloured), and the share of the time")
 
 
-def _draw_windows(part: SubFigure, traces: Sequence[Trace], nodes: int) -> None:
+def _draw_windows(part: SubFigure, traces: Sequence[SpotTrace], nodes: int) -> None:
     axes = part.subplots()
     days = max(map(_days, traces))
     window_us = US_PER_DAY if days > SHORT_DAYS else US_PER_DAY // 4
@@ -168,7 +168,7 @@ def _plot_survival(axes: Axes, lengths_us: Sequence[int], colour: str, width: fl
     )
 
 
-def _draw_hazard(axes: Axes, traces: Sequence[Trace], nodes: int) -> None:
+def _draw_hazard(axes: Axes, traces: Sequence[SpotTrace], nodes: int) -> None:
     longest_us = max(trace.duration_us for trace in traces)
     edges_us = [0, FIRST_AGE_US]
     while edges_us[-1] < longest_us:
@@ -208,7 +208,7 @@ def _length_keys(count: int) -> list[Artist]:
     return keys
 
 
-def _draw_correlations(part: SubFigure, groups: Sequence[Sequence[Trace]], nodes: int) -> None:
+def _draw_correlations(part: SubFigure, groups: Sequence[Sequence[SpotTrace]], nodes: int) -> None:
     columns = max(2, min(MATRICES_PER_ROW, len(groups)))
     grid = part.subplots(-(-len(groups) // columns), columns, squeeze=False)
     panels = list(grid.flat)
@@ -219,7 +219,7 @@ def _draw_correlations(part: SubFigure, groups: Sequence[Sequence[Trace]], nodes
     part.colorbar(heat, ax=panels, label="correlation", fraction=0.02, pad=0.03, shrink=0.6)
 
 
-def _draw_correlation(axes: Axes, group: Sequence[Trace], nodes: int) -> AxesImage:
+def _draw_correlation(axes: Axes, group: Sequence[SpotTrace], nodes: int) -> AxesImage:
     cells = np.array(correlation(group, nodes=nodes))
     heat = axes.imshow(cells, cmap="PuOr", vmin=-1, vmax=1)
     short = [trace.name.rpartition("/")[2] for trace in group]
@@ -236,7 +236,7 @@ def _draw_correlation(axes: Axes, group: Sequence[Trace], nodes: int) -> AxesIma
     return heat
 
 
-def _name_rows(axes: Axes, traces: Sequence[Trace]) -> None:
+def _name_rows(axes: Axes, traces: Sequence[SpotTrace]) -> None:
     bare(axes)
     axes.set_yticks(range(len(traces)), [trace.name for trace in traces], fontsize=7.5)
     axes.set_ylim(len(traces) - 0.5, -0.5)
@@ -249,5 +249,5 @@ def _plain_ticks(axes: Axes) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def _days(trace: Trace) -> float:
+def _days(trace: SpotTrace) -> float:
     return trace.duration_us / US_PER_DAY
