@@ -47,6 +47,7 @@ duration: 10m
 tenants:
 """
 CHAT = "  - {kind: inference, name: chat, load: {requests_per_s: 10}}\n"
+BIG = CHAT.replace("load", "nodes: {h100: {gpu: h100_sxm, gpus: 8}}, load")
 TUNE = "  - {kind: training, name: tune, nodes: 2, reconfigure: 30s}\n"
 FOLD = """\
   - {kind: batch, name: fold, work: 2m, deadline: 8m, cold_start: 30s, checkpoint_every: 1m}
@@ -321,6 +322,22 @@ WRONG: dict[str, tuple[str, int, str]] = {
     ),
     "two sizes": (HEAD + CHAT.replace("10}", "10, nodes: 3}"), 6, "not both"),
     "nobody": (HEAD.replace("tenants:\n", ""), 1, "nobody comes"),
+    "a node that has one GPU and eight": (
+        SMALL + BIG.replace("chat", "big"),
+        9,
+        "big counts a node of h100 as 8 GPUs and chat as 1 GPU",
+    ),
+    "a node that trains with one GPU and serves with eight": (
+        HEAD + BIG + TUNE,
+        7,
+        "tune counts a node of h100 as 1 GPU and chat as 8 GPUs",
+    ),
+    "a node that has one GPU for the crowd": (
+        HEAD.replace("10m", "1h\ncrowd: {ratio: 0.1}")
+        + CHAT.replace("load", "nodes: {a100: {gpu: a100_sxm, gpus: 2}}, load"),
+        7,
+        "chat counts a node of a100 as 2 GPUs and the crowd as 1 GPU",
+    ),
     "a bad name": (SMALL.replace("name: tune", "name: a/b"), 7, "'a/b' is no name"),
     "a name twice": (SMALL.replace("name: fold", "name: chat"), 8, "'chat' is somebody else"),
     "a copy's name": (
@@ -506,6 +523,12 @@ def test_a_tree_may_have_the_name_of_its_gpu() -> None:
     kinds = {tree: node.gpu for tree, node in chat.labour.spec.kinds.items()}
     assert kinds == trees
     assert next(iter(kinds)) == "h100"
+
+
+def test_nodes_of_eight_gpus_are_so_for_everybody_who_serves_on_them() -> None:
+    """Who counts alike may come; batch work knows only how fast a node is."""
+    found = everybody(HEAD + BIG + BIG.replace("chat", "other") + FOLD)
+    assert list(found) == ["chat", "other", "fold"]
 
 
 def test_whoever_gets_nothing_done_alone_is_named() -> None:

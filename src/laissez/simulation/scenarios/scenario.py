@@ -118,7 +118,7 @@ class ScenarioSpec(msgspec.Struct, frozen=True, kw_only=True):
                 taken.add(name)
 
 
-class Grounds(msgspec.Struct, frozen=True):
+class ScenarioCluster(msgspec.Struct, frozen=True):
     """A cluster: its nodes, by tree the levels above a node, and the floors that its file has."""
 
     resources: tuple[str, ...]
@@ -220,7 +220,7 @@ class Scenario:
 
     # What the file says, checked --------------------------------------------------------------
 
-    def _found_cluster(self) -> Grounds:
+    def _found_cluster(self) -> ScenarioCluster:
         said = self.spec.cluster
         try:
             return _described(said) if isinstance(said, dict) else _read_cluster(self.folder / said)
@@ -261,15 +261,31 @@ class Scenario:
         if self.spec.crowd is not None and {"h100", "a100"} - self.sizes.keys():
             raise self._document.wrong("$.crowd", "a crowd needs the trees h100 and a100; add them")
         problems: list[Problem] = []
+        counted = {} if self.spec.crowd is None else dict.fromkeys(self.sizes, ("the crowd", 1))
         for number, tenant in enumerate(self.spec.tenants):
             try:
                 for project in self._projects(number, tenant, 0, FittedRequests()):
                     self._check_begins(number, project)
                     break
+                self._check_gpus(number, tenant, counted)
             except BadDocument as error:
                 problems += error.problems
         if problems:
             raise BadDocument(self._document.file_name, self.text, tuple(sorted(problems)))
+
+    def _check_gpus(
+        self, number: int, tenant: TenantSpec, counted: dict[str, tuple[str, int]]
+    ) -> None:
+        """A node is the same for everybody; `counted` is who counts it as how many GPUs so far."""
+        for tree, gpus in tenant.gpus_per_node(self._place).items():
+            other, known = counted.setdefault(tree, (tenant.name, gpus))
+            if gpus != known:
+                raise self._document.wrong(
+                    ("tenants", number, tenant.nodes_field, tree, "gpus"),
+                    f"{tenant.name} counts a node of {tree} as {_gpus(gpus)} and {other} as "
+                    f"{_gpus(known)}, but it is the same node; write the same number for both "
+                    "(training and a crowd count 1), or let one of them use another tree",
+                )
 
     def _projects(
         self, number: int, tenant: TenantSpec, seed: int, requests: Requests
@@ -305,10 +321,14 @@ def read_scenario(text: str, *, file_name: str, folder: Path) -> Scenario:
     return Scenario(read(text, ScenarioSpec, file_name=file_name), text, folder)
 
 
+def _gpus(number: int) -> str:
+    return "1 GPU" if number == 1 else f"{number} GPUs"
+
+
 # --- clusters -----------------------------------------------------------------------------------
 
 
-def _described(trees: Mapping[str, Mapping[str, int]]) -> Grounds:
+def _described(trees: Mapping[str, Mapping[str, int]]) -> ScenarioCluster:
     """The short form: how many of each level are in one of the level above it."""
     if sum(prod(counts.values()) for counts in trees.values()) > NODES_MAX:
         raise BadField((), f"there are more than {NODES_MAX:,} nodes; take a part of the cluster")
@@ -317,7 +337,7 @@ def _described(trees: Mapping[str, Mapping[str, int]]) -> Grounds:
         _check_tree(tree, counts)
         resources += nodes_of(tree, counts)
     levels = {tree: tuple(counts)[:-1] for tree, counts in trees.items()}
-    return Grounds(tuple(resources), levels, {})
+    return ScenarioCluster(tuple(resources), levels, {})
 
 
 def _check_tree(tree: str, counts: Mapping[str, int]) -> None:
@@ -334,7 +354,7 @@ def _check_tree(tree: str, counts: Mapping[str, int]) -> None:
             raise BadField((tree, level), f"this is {number}; write 1 or more")
 
 
-def _read_cluster(path: Path) -> Grounds:
+def _read_cluster(path: Path) -> ScenarioCluster:
     """The file with which a cluster is set up: `laissez topology apply`."""
     try:
         cluster = read_cluster(path.read_text(encoding="utf-8"), name=str(path))
@@ -348,7 +368,7 @@ def _read_cluster(path: Path) -> Grounds:
     if len(resources) > NODES_MAX:
         raise BadField((), f"there are more than {NODES_MAX:,} nodes; take a part of the cluster")
     floors = {tree.name: tree.floor_micros_per_hour for tree in cluster.trees}
-    return Grounds(
+    return ScenarioCluster(
         resources,
         {tree.name: tree.levels[:-1] for tree in cluster.trees},
         {tree: floor for tree, floor in floors.items() if floor is not None},

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -89,6 +89,9 @@ class Coming(msgspec.Struct, frozen=True):
 
 
 class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    nodes_field: ClassVar[str]
+    """Which field says what a node of each tree is."""
+
     name: str
     arrives: Duration = 0
     jitter: Duration = 0
@@ -127,6 +130,10 @@ class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """By tree, what it says of the nodes that it can use; the best first."""
         raise NotImplementedError
 
+    def gpus_per_node(self, place: Surroundings) -> Mapping[str, int]:
+        """By tree, as how many GPUs it counts a node; nothing if it knows only how fast one is."""
+        return {}
+
     def labour(self, coming: Coming, place: Surroundings) -> Serving | Training | Batch:
         raise NotImplementedError
 
@@ -148,6 +155,8 @@ class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
 class InferenceTenant(_Tenant, frozen=True, kw_only=True, tag="inference"):
     """`nodes` says what a node of each tree is: a GPU, or how many of which in one."""
 
+    nodes_field: ClassVar[str] = "nodes"
+
     model: str = "Llama-3.1-8B"
     nodes: Annotated[dict[str, Hardware | str], Meta(min_length=1)] | None = None
     objective: Objective | str = "planner-default"
@@ -161,6 +170,9 @@ class InferenceTenant(_Tenant, frozen=True, kw_only=True, tag="inference"):
         return {
             tree: Hardware(node) if isinstance(node, str) else node for tree, node in said.items()
         }
+
+    def gpus_per_node(self, place: Surroundings) -> Mapping[str, int]:
+        return {tree: node.gpus for tree, node in self.kinds(place).items()}
 
     def labour(self, coming: Coming, place: Surroundings) -> Serving:
         kinds = self.kinds(place)
@@ -230,6 +242,8 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
     """`samples` are those of an epoch; `nodes` instead says how many nodes of the first kind it
     needs on average to be in time."""
 
+    nodes_field: ClassVar[str] = "gpus"
+
     model: str = "OPT-350"
     gpus: Annotated[dict[str, str], Meta(min_length=1)] | None = None
     samples: Count | None = None
@@ -256,6 +270,9 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
 
     def kinds(self, place: Surroundings) -> dict[str, str]:
         return _in_cluster("gpus", self.gpus, dict(population.GPUS), place, example="H100")
+
+    def gpus_per_node(self, place: Surroundings) -> Mapping[str, int]:
+        return dict.fromkeys(self.kinds(place), 1)
 
     def labour(self, coming: Coming, place: Surroundings) -> Training:
         setup = self._setup(place)
@@ -304,6 +321,8 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
 
 class BatchTenant(_Tenant, frozen=True, kw_only=True, tag="batch"):
     """`work` is the time on a node of the first kind in `speeds`."""
+
+    nodes_field: ClassVar[str] = "speeds"
 
     work: Minutes
     speeds: Annotated[dict[str, Positive], Meta(min_length=1)] | None = None
