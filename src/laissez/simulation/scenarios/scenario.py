@@ -138,7 +138,7 @@ class Scenario:
         self._cluster = self._found_cluster()
         self.prices = self._prices()
         trees = list(map(tree_of, self._cluster.resources))
-        self._place = Surroundings(
+        self._around = Surroundings(
             {tree: trees.count(tree) for tree in self._cluster.levels},
             self._cluster.levels,
             self.spec.duration,
@@ -150,7 +150,7 @@ class Scenario:
     @property
     def sizes(self) -> Mapping[str, int]:
         """By tree, how many nodes it has."""
-        return self._place.sizes
+        return self._around.sizes
 
     @property
     def node_hours(self) -> float:
@@ -277,7 +277,7 @@ class Scenario:
         self, number: int, tenant: TenantSpec, counted: dict[str, tuple[str, int]]
     ) -> None:
         """A node is the same for everybody; `counted` is who counts it as how many GPUs so far."""
-        for tree, gpus in tenant.gpus_per_node(self._place).items():
+        for tree, gpus in tenant.gpus_per_node(self._around).items():
             other, known = counted.setdefault(tree, (tenant.name, gpus))
             if gpus != known:
                 raise self._document.wrong(
@@ -291,7 +291,7 @@ class Scenario:
         self, number: int, tenant: TenantSpec, seed: int, requests: Requests
     ) -> Iterator[Project]:
         try:
-            yield from tenant.projects(seed, self._place, requests)
+            yield from tenant.projects(seed, self._around, requests)
         except BadField as error:
             raise self._document.wrong(("tenants", number, *error.place), str(error)) from None
         except (ValueError, ArithmeticError) as error:

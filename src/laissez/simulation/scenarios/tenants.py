@@ -109,38 +109,38 @@ class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
             return (self.name,)
         return tuple(f"{self.name}-{copy}" for copy in range(1, self.count + 1))
 
-    def projects(self, seed: int, place: Surroundings, requests: Requests) -> Iterator[Project]:
+    def projects(self, seed: int, around: Surroundings, requests: Requests) -> Iterator[Project]:
         """All copies; each draws its arrival and its load from streams of its own."""
-        life_us = self._life_us(place)
+        life_us = self._life_us(around)
         for name in self.names:
             late_us = stream(seed, "arrival", name).randrange(self.jitter + 1)
             arrives_us = self.arrives + late_us
             coming = Coming(name, arrives_us, arrives_us + life_us, seed, requests)
-            labour = self.labour(coming, place)
+            labour = self.labour(coming, around)
             if self.preemptible is not None:
                 # Who may be preempted preempts nobody, or two would take turns for ever.
                 may_preempt = labour.may_preempt and not self.preemptible
                 labour = replace(labour, is_preemptible=self.preemptible, may_preempt=may_preempt)
-            policy = place.policies.get(str(self.__struct_config__.tag))
+            policy = around.policies.get(str(self.__struct_config__.tag))
             if policy is not None:
                 labour = replace(labour, pricing=policy.over(labour.pricing))
-            yield Project(name, arrives_us, coming.ends_us, labour, tuple(self.kinds(place)))
+            yield Project(name, arrives_us, coming.ends_us, labour, tuple(self.kinds(around)))
 
-    def kinds(self, place: Surroundings) -> Mapping[str, object]:
+    def kinds(self, around: Surroundings) -> Mapping[str, object]:
         """By tree, what it says of the nodes that it can use; the best first."""
         raise NotImplementedError
 
-    def gpus_per_node(self, place: Surroundings) -> Mapping[str, int]:
+    def gpus_per_node(self, around: Surroundings) -> Mapping[str, int]:
         """By tree, as how many GPUs it counts a node; nothing if it knows only how fast one is."""
         return {}
 
-    def labour(self, coming: Coming, place: Surroundings) -> Serving | Training | Batch:
+    def labour(self, coming: Coming, around: Surroundings) -> Serving | Training | Batch:
         raise NotImplementedError
 
-    def _life_us(self, place: Surroundings) -> int:
+    def _life_us(self, around: Surroundings) -> int:
         """From its arrival to its end: as said, or up to the end of the scenario."""
         field = "lasts" if isinstance(self, InferenceTenant) else "deadline"
-        left_us = place.duration_us - self.arrives - self.jitter
+        left_us = around.duration_us - self.arrives - self.jitter
         if left_us <= 0:
             blamed = "arrives" if self.arrives else "jitter"
             raise BadField(blamed, "it may arrive after the end; make the scenario longer")
@@ -164,18 +164,18 @@ class InferenceTenant(_Tenant, frozen=True, kw_only=True, tag="inference"):
     lasts: Minutes | None = None
     cold_start: Duration = 60 * US_PER_S
 
-    def kinds(self, place: Surroundings) -> dict[str, Hardware]:
-        usual = {**population.HARDWARE, **_by_name(place.sizes)}
-        said = _in_cluster("nodes", self.nodes, usual, place, example="h100_sxm")
+    def kinds(self, around: Surroundings) -> dict[str, Hardware]:
+        usual = {**population.HARDWARE, **_by_name(around.sizes)}
+        said = _in_cluster("nodes", self.nodes, usual, around, example="h100_sxm")
         return {
             tree: Hardware(node) if isinstance(node, str) else node for tree, node in said.items()
         }
 
-    def gpus_per_node(self, place: Surroundings) -> Mapping[str, int]:
-        return {tree: node.gpus for tree, node in self.kinds(place).items()}
+    def gpus_per_node(self, around: Surroundings) -> Mapping[str, int]:
+        return {tree: node.gpus for tree, node in self.kinds(around).items()}
 
-    def labour(self, coming: Coming, place: Surroundings) -> Serving:
-        kinds = self.kinds(place)
+    def labour(self, coming: Coming, around: Surroundings) -> Serving:
+        kinds = self.kinds(around)
         with blaming("objective"):
             said = self.objective
             objective = preset(said) if isinstance(said, str) else said
@@ -193,7 +193,7 @@ class InferenceTenant(_Tenant, frozen=True, kw_only=True, tag="inference"):
                 ),
                 requests=coming.requests,
                 chance=stream(coming.seed, "load", coming.name),
-                folder=place.folder,
+                folder=around.folder,
             )
         self._check_keepable(kinds, mean, objective)
         spec = InferenceSpec(
@@ -268,15 +268,15 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
                 "a larger nodes_max, or fewer nodes",
             )
 
-    def kinds(self, place: Surroundings) -> dict[str, str]:
-        return _in_cluster("gpus", self.gpus, dict(population.GPUS), place, example="H100")
+    def kinds(self, around: Surroundings) -> dict[str, str]:
+        return _in_cluster("gpus", self.gpus, dict(population.GPUS), around, example="H100")
 
-    def gpus_per_node(self, place: Surroundings) -> Mapping[str, int]:
-        return dict.fromkeys(self.kinds(place), 1)
+    def gpus_per_node(self, around: Surroundings) -> Mapping[str, int]:
+        return dict.fromkeys(self.kinds(around), 1)
 
-    def labour(self, coming: Coming, place: Surroundings) -> Training:
-        setup = self._setup(place)
-        size = sum(place.sizes[tree] for tree in setup.kinds)
+    def labour(self, coming: Coming, around: Surroundings) -> Training:
+        setup = self._setup(around)
+        size = sum(around.sizes[tree] for tree in setup.kinds)
         with blaming("samples" if self.nodes is None else "nodes"):
             spec = TrainingSpec(
                 self._samples(setup, coming.life_us),
@@ -288,11 +288,11 @@ class TrainingTenant(_Tenant, frozen=True, kw_only=True, tag="training"):
             )
         return Training(spec)
 
-    def _setup(self, place: Surroundings) -> Setup:
-        gpus = self.kinds(place)
-        levels = place.levels[next(iter(gpus))]
+    def _setup(self, around: Surroundings) -> Setup:
+        gpus = self.kinds(around)
+        levels = around.levels[next(iter(gpus))]
         for tree in gpus:
-            if place.levels[tree] != levels:
+            if around.levels[tree] != levels:
                 raise BadField(
                     ("gpus", tree),
                     f"{tree} has other levels than {next(iter(gpus))}, and a job reads distances "
@@ -330,13 +330,13 @@ class BatchTenant(_Tenant, frozen=True, kw_only=True, tag="batch"):
     cold_start: Duration = 480 * US_PER_S
     checkpoint_every: Span = 600 * US_PER_S
 
-    def kinds(self, place: Surroundings) -> dict[str, float]:
-        return _in_cluster("speeds", self.speeds, population.SPEEDS, place, example="1.0")
+    def kinds(self, around: Surroundings) -> dict[str, float]:
+        return _in_cluster("speeds", self.speeds, population.SPEEDS, around, example="1.0")
 
-    def labour(self, coming: Coming, place: Surroundings) -> Batch:
+    def labour(self, coming: Coming, around: Surroundings) -> Batch:
         return Batch(
             self.work / US_PER_HOUR,
-            self.kinds(place),
+            self.kinds(around),
             coming.ends_us,
             self.cold_start / US_PER_S,
             self.checkpoint_every / US_PER_S,
@@ -350,16 +350,16 @@ def _in_cluster(
     field: str,
     said: Mapping[str, Value] | None,
     usual: Mapping[str, Value],
-    place: Surroundings,
+    around: Surroundings,
     *,
     example: str,
 ) -> dict[str, Value]:
     """What is said of each tree, or as usual for those that have the usual names."""
-    trees = ", ".join(place.sizes)
+    trees = ", ".join(around.sizes)
     if said is None:
-        known = {tree: usual[tree] for tree in usual if tree in place.sizes}
+        known = {tree: usual[tree] for tree in usual if tree in around.sizes}
         if not known:
-            first = next(iter(place.sizes))
+            first = next(iter(around.sizes))
             raise BadField(
                 (),
                 f"{field!r} is missing; say which of {trees} it can use, and what a node of it is, "
@@ -367,7 +367,7 @@ def _in_cluster(
             )
         return known
     for tree in said:
-        if tree not in place.sizes:
+        if tree not in around.sizes:
             raise BadField((field, tree), f"there is no tree {tree!r}; the cluster has {trees}")
     return dict(said)
 
