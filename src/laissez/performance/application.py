@@ -19,6 +19,7 @@ the last checkpoint, and it has to be done again.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -116,3 +117,24 @@ class Application(Protocol):
 
     def resume(self, state: bytes) -> None:
         """Go on from what another one of the same make remembered."""
+
+
+class WithoutCheckpoints(ABC):
+    """The hooks of an application in which a lost node stops what it does itself, and nothing has
+    to be done again: it saves nothing, and no end of its need for a node is in sight."""
+
+    @abstractmethod
+    def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
+        """See `Application`."""
+
+    def at_stake(self, resource: str) -> float:
+        return self.worth_of_losing(resource).now
+
+    def since_checkpoint_s(self, resource: str) -> float:
+        return 0.0
+
+    def till_checkpoint_s(self, resource: str) -> float | None:
+        return None
+
+    def ends_in_s(self, place: str) -> float | None:
+        return None

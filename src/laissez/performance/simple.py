@@ -12,14 +12,20 @@ takes work with it, say so in `since_checkpoint_s` and take it off in `lose`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from math import inf, isfinite
 
 import msgspec
 
 from laissez.model.paths import tree_of
-from laissez.performance.application import NO_WORTH, US_PER_S, BadApplication, Worth
+from laissez.performance.application import (
+    NO_WORTH,
+    US_PER_S,
+    BadApplication,
+    WithoutCheckpoints,
+    Worth,
+)
 from laissez.performance.pace import useful_pace
 
 US_PER_HOUR = 3_600 * US_PER_S
@@ -33,7 +39,7 @@ class _State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kept: dict[str, float]
 
 
-class SimpleApplication(ABC):
+class SimpleApplication(WithoutCheckpoints):
     """An `Application`; see there what each method means. `kinds` are the trees that it can use,
     best first, and `kept` is what it remembers, by name."""
 
@@ -62,7 +68,7 @@ class SimpleApplication(ABC):
         """How much utility is wanted now; all that there is, if it does not say."""
         return inf
 
-    def work(self, nodes: Sequence[str], hours: float) -> None:  # noqa: B027
+    def work(self, nodes: Sequence[str], hours: float) -> None:
         """So much time passes, with these nodes at work; nothing changes, if it does not say."""
 
     # What happens to it -----------------------------------------------------------------------
@@ -145,18 +151,6 @@ class SimpleApplication(ABC):
         if ready_us is None:
             return self._cold_start_s
         return max(0, ready_us - self.now_us) / US_PER_S
-
-    def at_stake(self, resource: str) -> float:
-        return self.worth_of_losing(resource).now
-
-    def since_checkpoint_s(self, resource: str) -> float:
-        return 0.0
-
-    def till_checkpoint_s(self, resource: str) -> float | None:
-        return None
-
-    def ends_in_s(self, place: str) -> float | None:
-        return None
 
     def _difference(self, fewer: Sequence[str], more: Sequence[str]) -> Worth:
         low, high = self.utility(fewer), self.utility(more)

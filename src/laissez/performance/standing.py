@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from laissez.model.paths import tree_of
-from laissez.performance.application import NO_WORTH, BadApplication, Worth
+from laissez.performance.application import NO_WORTH, BadApplication, WithoutCheckpoints, Worth
 
 WANTED = Worth(1.0, 1.0)
 
@@ -25,7 +25,7 @@ class _Kept(msgspec.Struct, forbid_unknown_fields=True):
     nodes: list[str]
 
 
-class Standing:
+class Standing(WithoutCheckpoints):
     """`wanted` nodes of any of these kinds."""
 
     def __init__(self, kinds: Sequence[str], wanted: int) -> None:
@@ -88,18 +88,6 @@ class Standing:
 
     def cold_start_s(self, place: str) -> float:
         return 0.0
-
-    def at_stake(self, resource: str) -> float:
-        return self.worth_of_losing(resource).now
-
-    def since_checkpoint_s(self, resource: str) -> float:
-        return 0.0
-
-    def till_checkpoint_s(self, resource: str) -> float | None:
-        return None
-
-    def ends_in_s(self, place: str) -> float | None:
-        return None
 
     # Its memory -------------------------------------------------------------------------------
 

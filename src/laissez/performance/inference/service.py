@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import msgspec
 
 from laissez.model.paths import tree_of
-from laissez.performance.application import NO_WORTH, US_PER_S, Worth
+from laissez.performance.application import NO_WORTH, US_PER_S, WithoutCheckpoints, Worth
 from laissez.performance.inference.capacity import ROUNDING, Pool, node_rates
 from laissez.performance.inference.delivery import Quality, RequestTally, quality
 from laissez.performance.inference.demand import NEVER_US, RATE, READ, Demand, LoadMemory
@@ -43,8 +43,9 @@ class ServiceMemory(msgspec.Struct, forbid_unknown_fields=True):
     seen: LoadMemory
 
 
-class InferenceService:
-    """An `Application`; see there what each method means."""
+class InferenceService(WithoutCheckpoints):
+    """An `Application`; see there what each method means. The few requests that are cut off with a
+    node are asked again elsewhere, so nothing of it has to be saved."""
 
     def __init__(self, spec: InferenceSpec, load: LoadTrace | None = None) -> None:
         self.spec = spec
@@ -166,19 +167,6 @@ class InferenceService:
         if warm_from_us is None:
             return self.spec.cold_start_s
         return max(0, warm_from_us - self._present_us) / US_PER_S
-
-    def at_stake(self, resource: str) -> float:
-        return self.worth_of_losing(resource).now
-
-    def since_checkpoint_s(self, resource: str) -> float:
-        """Nothing: the few requests that are cut off are asked again elsewhere."""
-        return 0.0
-
-    def till_checkpoint_s(self, resource: str) -> float | None:
-        return None
-
-    def ends_in_s(self, place: str) -> float | None:
-        return None
 
     # Beyond the interface ---------------------------------------------------------------------
 
