@@ -11,7 +11,12 @@ from click.testing import CliRunner, Result
 from laissez.cli import reproduce as commands
 from laissez.cli.main import cli
 from laissez.experiments.figures import contention
-from laissez.experiments.figures.contention import Alones, Comer, Comers, ContentionPlay
+from laissez.experiments.figures.contention import (
+    AloneResult,
+    AloneTask,
+    ContentionPlay,
+    DrawnProject,
+)
 from laissez.experiments.summaries import RunOutcome
 from laissez.simulation.contracts.registry import CONTRACTS
 from laissez.simulation.scenarios.regimes import Alone
@@ -36,8 +41,10 @@ def refusal(*words: str) -> str:
 ALONE = Alone(1.0, 1.0, 1e6)
 
 
-def two_alone(task: Comers, data: Path | None) -> Alones:
-    return Alones((Comer(0, ALONE), Comer(1, ALONE)), (2,) * len(task.regimes), task.regimes)
+def two_alone(task: AloneTask, data: Path | None) -> AloneResult:
+    return AloneResult(
+        (DrawnProject(0, ALONE), DrawnProject(1, ALONE)), (2,) * len(task.regimes), task.regimes
+    )
 
 
 def played(task: ContentionPlay, data: Path | None) -> RunOutcome:

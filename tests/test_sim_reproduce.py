@@ -15,7 +15,13 @@ import pytest
 
 from laissez.experiments import runs as running
 from laissez.experiments.figures import FIGURES, contention, contention_tables
-from laissez.experiments.figures.contention import Alones, Comer, Comers, ContentionPlay, cluster_of
+from laissez.experiments.figures.contention import (
+    AloneResult,
+    AloneTask,
+    ContentionPlay,
+    DrawnProject,
+    cluster_of,
+)
 from laissez.experiments.figures.figure import QUICK_SEEDS, SEEDS, Closeup, FigureTable, Wanted
 from laissez.experiments.metrics import Metrics, Moves, Quartiles, Throughput, measure
 from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
@@ -319,11 +325,11 @@ KEPT = {
 }
 
 
-def few_alone(task: Comers, data: Path | None) -> Alones:
+def few_alone(task: AloneTask, data: Path | None) -> AloneResult:
     """Three come in the lowest regime, then one more in each."""
-    own = tuple(Comer(at, Alone(1.0, 1.0, 1e6)) for at in range(8))
+    own = tuple(DrawnProject(at, Alone(1.0, 1.0, 1e6)) for at in range(8))
     ratios = tuple(regime + (task.seed - 101) / 100 for regime in task.regimes)
-    return Alones(own, tuple(3 + at for at in range(len(task.regimes))), ratios)
+    return AloneResult(own, tuple(3 + at for at in range(len(task.regimes))), ratios)
 
 
 def played(task: ContentionPlay, data: Path | None) -> RunOutcome:
@@ -533,7 +539,7 @@ def test_as_many_come_as_bring_demand_nearest() -> None:
 
 def test_regimes_share_what_their_projects_do_alone() -> None:
     """The crowd of every regime is what it would be if the regime were asked for alone."""
-    task = Comers(100, True, (0.4, 0.7))
+    task = AloneTask(100, True, (0.4, 0.7))
     found = contention.run_alone(task, None)
     for regime, joining in zip(task.regimes, found.joining, strict=True):
         own = crowd(100, regime, requests_of(None), cluster_of(True))
@@ -544,7 +550,7 @@ def test_regimes_share_what_their_projects_do_alone() -> None:
 def test_a_run_of_the_figure_is_a_run_of_its_contract(seed: int, away: list[int]) -> None:
     """What the task gives is what playing the regime gives, and what can be explained; also if
     somebody is sent away."""
-    everybody = contention.run_alone(Comers(seed, True, (0.7,)), None)
+    everybody = contention.run_alone(AloneTask(seed, True, (0.7,)), None)
     numbers = [each.number for each in everybody.comers]
     assert sorted({*range(len(numbers))} - {*numbers}) == away
     task = ContentionPlay(seed, True, 0.7, "fcfs", "demand", 0.7, everybody.comers)

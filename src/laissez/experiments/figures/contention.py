@@ -92,7 +92,7 @@ TARGETS = (
 # --- the tasks ----------------------------------------------------------------------------------
 
 
-class Comers(msgspec.Struct, frozen=True):
+class AloneTask(msgspec.Struct, frozen=True):
     """Everybody of a seed runs alone."""
 
     seed: int
@@ -100,18 +100,18 @@ class Comers(msgspec.Struct, frozen=True):
     regimes: tuple[float, ...]
 
 
-class Comer(msgspec.Struct, frozen=True):
+class DrawnProject(msgspec.Struct, frozen=True):
     """One of those who come: its number, and what it does alone."""
 
     number: int
     alone: Alone
 
 
-class Alones(msgspec.Struct, frozen=True):
+class AloneResult(msgspec.Struct, frozen=True):
     """Everybody who comes, in their order; and how many of them come in each regime, and what their
     demand over capacity is."""
 
-    comers: tuple[Comer, ...]
+    comers: tuple[DrawnProject, ...]
     joining: tuple[int, ...]
     ratios: tuple[float, ...]
 
@@ -125,16 +125,16 @@ class ContentionPlay(msgspec.Struct, frozen=True):
     contract: str
     reading: BudgetReading
     base_share: float
-    comers: tuple[Comer, ...]
+    comers: tuple[DrawnProject, ...]
 
 
-def run_alone(task: Comers, data: Path | None) -> Alones:
+def run_alone(task: AloneTask, data: Path | None) -> AloneResult:
     cluster = cluster_of(task.is_small)
     everybody = crowd(task.seed, max(task.regimes), _requests(data), cluster)
     comers = [(each, everybody.alone[each.name]) for each in everybody.projects]
     crowds = [crowd_of(comers, regime, cluster) for regime in task.regimes]
-    return Alones(
-        tuple(Comer(number_of(each.name), own) for each, own in comers),
+    return AloneResult(
+        tuple(DrawnProject(number_of(each.name), own) for each, own in comers),
         tuple(len(each.projects) for each in crowds),
         tuple(each.ratio for each in crowds),
     )
@@ -218,8 +218,8 @@ class ContentionReport(msgspec.Struct, frozen=True):
 
 
 def compute(wanted: Wanted, runs: Runs) -> ContentionReport:
-    comers = [Comers(seed, wanted.is_quick, wanted.regimes) for seed in wanted.seeds]
-    everybody = dict(zip(wanted.seeds, runs.all(comers, run_alone, Alones), strict=True))
+    comers = [AloneTask(seed, wanted.is_quick, wanted.regimes) for seed in wanted.seeds]
+    everybody = dict(zip(wanted.seeds, runs.all(comers, run_alone, AloneResult), strict=True))
     keys = list(product(wanted.contracts, wanted.regimes, READINGS, BASE_SHARES))
     plays = {
         (seed, key): _play(wanted, seed, key, everybody[seed])
@@ -253,7 +253,7 @@ def _realised(ratios: Sequence[float]) -> Realised:
     return Realised(fmean(ratios), min(ratios), max(ratios))
 
 
-def _play(wanted: Wanted, seed: int, key: Key, everybody: Alones) -> ContentionPlay:
+def _play(wanted: Wanted, seed: int, key: Key, everybody: AloneResult) -> ContentionPlay:
     """What makes no difference is the same in all tasks, so that it is run once."""
     contract, regime, reading, share = key
     joining = everybody.joining[wanted.regimes.index(regime)]

@@ -52,7 +52,7 @@ def _requests(data: Path | None) -> Requests:
     return requests_of(data)
 
 
-class Seed(msgspec.Struct, frozen=True):
+class ScenarioSeed(msgspec.Struct, frozen=True):
     source: ScenarioFile
     seed: int
 
@@ -114,7 +114,7 @@ class ScenarioComparison(msgspec.Struct, frozen=True):
         return lowering(degradations(one), degradations(other))
 
 
-def run_alone(task: Seed, data: Path | None) -> dict[str, Alone]:
+def run_alone(task: ScenarioSeed, data: Path | None) -> dict[str, Alone]:
     return task.source.scenario().all_alone(task.seed, _requests(data))
 
 
@@ -141,23 +141,23 @@ def setting_of(
 
 
 def alone_of(source: ScenarioFile, seeds: Sequence[int], runs: Runs) -> list[dict[str, Alone]]:
-    return runs.all([Seed(source, seed) for seed in seeds], run_alone, dict[str, Alone])
+    return runs.all([ScenarioSeed(source, seed) for seed in seeds], run_alone, dict[str, Alone])
 
 
 def compare(
     source: ScenarioFile, contracts: Sequence[str], seeds: Sequence[int], runs: Runs
 ) -> ScenarioComparison:
-    alones = alone_of(source, seeds, runs)
+    alone_by_seed = alone_of(source, seeds, runs)
     tasks = [
         ScenarioPlay(source, seed, contract, alone)
-        for contract, (seed, alone) in product(contracts, zip(seeds, alones, strict=True))
+        for contract, (seed, alone) in product(contracts, zip(seeds, alone_by_seed, strict=True))
     ]
     found = runs.all(tasks, run_play, Played)
     played = {
         contract: tuple(found[at * len(seeds) : (at + 1) * len(seeds)])
         for at, contract in enumerate(contracts)
     }
-    hours = sum(own.node_hours for alone in alones for own in alone.values())
+    hours = sum(own.node_hours for alone in alone_by_seed for own in alone.values())
     capacity = source.scenario().node_hours * len(seeds)
     return ScenarioComparison(tuple(seeds), hours / capacity, played)
 

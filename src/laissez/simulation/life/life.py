@@ -40,7 +40,7 @@ class UnknownTenant(ValueError):
     """No project of the setting has this name; the sentence has the names that there are."""
 
 
-class Who(msgspec.Struct, frozen=True):
+class WatchedProject(msgspec.Struct, frozen=True):
     """The project. All of it is worth its budget; without one, it is worth any amount."""
 
     name: str
@@ -81,7 +81,7 @@ class LifeSummary(Written, frozen=True):
 class Life(msgspec.Struct, frozen=True):
     contract: str
     seed: int
-    who: Who
+    who: WatchedProject
     events: tuple[LifeEvent, ...]
     stints: tuple[Stint, ...]
     course: tuple[CoursePoint, ...]
@@ -118,9 +118,9 @@ def _found(setting: Setting, tenant: str) -> Project:
     return next(project for project in setting.projects if project.name == tenant)
 
 
-def _who(project: Project, setting: Setting, diary: Diary, alone: Alone) -> Who:
+def _who(project: Project, setting: Setting, diary: Diary, alone: Alone) -> WatchedProject:
     kind = next(kind for of, kind in CLASSES.items() if isinstance(project.labour, of))
-    return Who(
+    return WatchedProject(
         project.name,
         kind,
         "requests/s" if kind == "inference" else "hours/h",
@@ -134,7 +134,7 @@ def _who(project: Project, setting: Setting, diary: Diary, alone: Alone) -> Who:
 
 
 def _summary(
-    who: Who,
+    who: WatchedProject,
     history: History,
     stints: tuple[Stint, ...],
     events: tuple[LifeEvent, ...],

@@ -31,7 +31,7 @@ from laissez.simulation.life.events import (
     RatesMove,
     Receives,
 )
-from laissez.simulation.life.life import Life, Who
+from laissez.simulation.life.life import Life, WatchedProject
 
 US_PER_S = 1_000_000
 TOGETHER_US = US_PER_S
@@ -397,7 +397,7 @@ def _introduced(life: Life) -> list[str]:
     ]
 
 
-def _money(who: Who) -> str:
+def _money(who: WatchedProject) -> str:
     if who.budget_micros is None:
         return "no budget"
     budget = f"budget {dollars(who.budget_micros)}"
@@ -406,7 +406,7 @@ def _money(who: Who) -> str:
     return f"{budget}; 1 {who.unit} is worth {dollars(who.micros_per_unit)}/h"
 
 
-def _done(who: Who, performance: float) -> str:
+def _done(who: WatchedProject, performance: float) -> str:
     if who.kind == "inference":
         return f"{performance:,.0f} requests within their objective"
     return f"{performance:.1%} of the work"
@@ -432,11 +432,11 @@ def _summed_up(life: Life) -> list[str]:
     return lines
 
 
-def _wasted(who: Who, wasted: float) -> str:
+def _wasted(who: WatchedProject, wasted: float) -> str:
     return f"{wasted:,.0f} requests" if who.kind == "inference" else f"{wasted:.1%} of the work"
 
 
-def _lack(who: Who, lack: Lack, lasts_us: int) -> str:
+def _lack(who: WatchedProject, lack: Lack, lasts_us: int) -> str:
     share = lack.lasts_us / lasts_us
     return (
         f"lacked {_number(lack.mean_gap)} {who.unit} for {share:.1%} of the time: "
