@@ -41,7 +41,7 @@ from laissez.simulation.life.events import (
     RatesMove,
     Receives,
 )
-from laissez.simulation.life.life import Life, UnknownTenant, live
+from laissez.simulation.life.life import Life, UnknownTenant, life_of
 from laissez.simulation.life.telling import tell, told_events
 from laissez.simulation.life.watching import Diary, Moved
 from laissez.simulation.life.writing import Writing
@@ -96,7 +96,7 @@ def story(budget_micros: int = 2 * DOLLAR) -> tuple[Setting, dict[str, Alone]]:
 
 def lived(contract: str, tenant: str, budget_micros: int = 2 * DOLLAR) -> Life:
     setting, own = story(budget_micros)
-    return live(setting, own, CONTRACTS[contract], 0, tenant)
+    return life_of(setting, own, CONTRACTS[contract], 0, tenant)
 
 
 def test_a_life_in_the_market_is_told() -> None:
@@ -227,7 +227,7 @@ TENANTS = ("trains", "serves", "first", "second")
 
 @lru_cache
 def crowded_life(contract: str, tenant: str) -> Life:
-    return live(*crowded(), CONTRACTS[contract], 0, tenant)
+    return life_of(*crowded(), CONTRACTS[contract], 0, tenant)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
@@ -384,7 +384,7 @@ def test_an_unknown_tenant_is_refused_with_the_names() -> None:
     """The names that are near come first."""
     setting, own = crowded()
     with pytest.raises(UnknownTenant) as refused:
-        live(setting, own, CONTRACTS["fcfs"], 0, "secnd")
+        life_of(setting, own, CONTRACTS["fcfs"], 0, "secnd")
     assert str(refused.value) == (
         "no tenant is called 'secnd'; say one of second, trains, serves, first"
     )

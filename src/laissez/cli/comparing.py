@@ -11,7 +11,7 @@ from rich.table import Table
 
 from laissez.cli.amounts import counted, show_duration, show_rate
 from laissez.cli.output import table
-from laissez.experiments.scenario.comparing import Played, ScenarioComparison, done_alone, kind_of
+from laissez.experiments.scenario.comparing import Played, ScenarioComparison, done_alone
 from laissez.experiments.summaries import ContractSummary
 from laissez.model.message import Message
 from laissez.model.paths import tree_of
@@ -95,7 +95,7 @@ def checked(
     prices = setting.prices
     tenants = {
         project.name: CheckedTenant(
-            kind_of(project),
+            project.kind,
             project.arrives_us,
             project.ends_us,
             alone[project.name].node_hours,

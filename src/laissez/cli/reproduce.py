@@ -36,7 +36,7 @@ try:
     from laissez.simulation.contracts.registry import CONTRACTS
     from laissez.simulation.demand.fitted import requests_of
     from laissez.simulation.demand.requests import BadData, files_of
-    from laissez.simulation.life.life import UnknownTenant, live
+    from laissez.simulation.life.life import UnknownTenant, life_of
     from laissez.simulation.life.telling import tell
     from laissez.simulation.scenarios.regimes import BASE_SHARES, READINGS, BudgetReading
 except ModuleNotFoundError as missing:
@@ -331,7 +331,7 @@ def _explain(
     )
     scene = figure.scene(closeup, data)
     try:
-        life = live(scene.setting, scene.alone, CONTRACTS[name], look.seed, look.tenant)
+        life = life_of(scene.setting, scene.alone, CONTRACTS[name], look.seed, look.tenant)
     except UnknownTenant as error:
         raise click.BadParameter(str(error), param_hint="--explain") from None
     if as_json:

@@ -40,7 +40,7 @@ from laissez.experiments.scenario.comparing import (
 from laissez.model.message import Message
 from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
 from laissez.simulation.demand.requests import BadData
-from laissez.simulation.life.life import UnknownTenant, live
+from laissez.simulation.life.life import UnknownTenant, life_of
 from laissez.simulation.life.telling import tell
 from laissez.simulation.scenarios.example import EXAMPLE
 
@@ -327,7 +327,7 @@ def _explain(desk: Desk, contract: str, tenant: str, as_json: bool) -> None:
         seed = desk.seeds[0]
         (alone,) = alone_of(desk.source, (seed,), runs)
         setting = setting_of(desk.source, seed, alone, desk.data)
-        life = live(setting, alone, CONTRACTS[contract], seed, tenant)
+        life = life_of(setting, alone, CONTRACTS[contract], seed, tenant)
     if as_json:
         say_json(ScenarioExplained(life))
     else:

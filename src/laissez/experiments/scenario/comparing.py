@@ -177,7 +177,7 @@ def _tenant(
 ) -> TenantOutcome:
     own = [stint for stint in history.stints if stint.tenant == project.name]
     return TenantOutcome(
-        kind=kind_of(project),
+        kind=project.kind,
         arrives_us=project.arrives_us,
         ends_us=project.ends_us,
         retention=metrics.retention[project.name],
@@ -194,11 +194,6 @@ def done_alone(project: Project, alone: Alone) -> float:
     """Which share of its work, or of its requests in time, with the whole cluster to itself."""
     labour = project.labour
     return alone.performance / labour.requests if isinstance(labour, Serving) else alone.performance
-
-
-def kind_of(project: Project) -> Class:
-    kind: Class = type(project.labour).__struct_config__.tag  # type: ignore[assignment]
-    return kind
 
 
 def _held(setting: Setting, history: History) -> dict[str, tuple[float, ...]]:

@@ -159,3 +159,9 @@ class Project(msgspec.Struct, frozen=True):
     ends_us: int
     labour: Serving | Training | Batch
     scopes: tuple[str, ...] = ("h100", "a100")
+
+    @property
+    def kind(self) -> Class:
+        """Of its work, as a scenario calls it."""
+        kind: Class = type(self.labour).__struct_config__.tag  # type: ignore[assignment]
+        return kind

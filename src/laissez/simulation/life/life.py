@@ -18,7 +18,7 @@ import msgspec
 from laissez.model.paths import tree_of
 from laissez.simulation.contracts.recording import micros
 from laissez.simulation.contracts.setting import Contract, History, Setting, Stint
-from laissez.simulation.demand.projects import US_PER_HOUR, Batch, Class, Project, Serving, Training
+from laissez.simulation.demand.projects import US_PER_HOUR, Class, Project
 from laissez.simulation.life.events import (
     CoursePoint,
     GivesBack,
@@ -33,7 +33,6 @@ from laissez.simulation.life.writing import Writing
 from laissez.simulation.scenarios.regimes import Alone
 
 UtilityUnit = Literal["requests/s", "hours/h"]
-CLASSES: dict[type, Class] = {Serving: "inference", Training: "training", Batch: "batch"}
 
 
 class UnknownTenant(ValueError):
@@ -88,7 +87,7 @@ class Life(msgspec.Struct, frozen=True):
     summary: LifeSummary
 
 
-def live(
+def life_of(
     setting: Setting, alone: Mapping[str, Alone], contract: Contract, seed: int, tenant: str
 ) -> Life:
     """Plays the contract, and follows one tenant."""
@@ -119,11 +118,10 @@ def _found(setting: Setting, tenant: str) -> Project:
 
 
 def _who(project: Project, setting: Setting, diary: Diary, alone: Alone) -> WatchedProject:
-    kind = next(kind for of, kind in CLASSES.items() if isinstance(project.labour, of))
     return WatchedProject(
         project.name,
-        kind,
-        "requests/s" if kind == "inference" else "hours/h",
+        project.kind,
+        "requests/s" if project.kind == "inference" else "hours/h",
         project.arrives_us,
         min(project.ends_us, setting.horizon_us),
         setting.budgets.get(project.name),

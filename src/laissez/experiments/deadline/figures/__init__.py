@@ -1,6 +1,6 @@
 """Pictures of runs, traces and studies, as PNG or SVG by the suffix of the path.
 
-The only place that imports matplotlib: import it where a picture is wanted, not at the top.
+All of them need matplotlib: import this where a picture is wanted, not at the top.
 """
 
 from laissez.experiments.deadline.figures.decisions import draw_decisions
