@@ -163,5 +163,6 @@ class Project(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> Class:
         """Of its work, as a scenario calls it."""
-        kind: Class = type(self.labour).__struct_config__.tag  # type: ignore[assignment]
-        return kind
+        if isinstance(self.labour, Serving):
+            return "inference"
+        return "training" if isinstance(self.labour, Training) else "batch"
