@@ -29,19 +29,19 @@ from laissez.adapters.intent import TradingTerms
 from laissez.adapters.training import TrainingAdapter
 from laissez.adapters.view import Action, MarketView
 from laissez.model import ChangeFloor, Holding, OfferResource
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
-from laissez.workloads.standing import Standing
-from laissez.workloads.training import Group, Setup, TrainingJob, TrainingSpec, plan
+from laissez.performance.standing import Standing
+from laissez.performance.training import GpuGroup, Setup, TrainingJob, TrainingSpec, plan
+from laissez.simulation.kernel.world import Tenant, World
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
@@ -98,7 +98,7 @@ def inference(number: int) -> tuple[Adapter, Application]:
         objective=preset("planner-default"),
         expected=Load(80.0, 1_200.0, 220.0),
     )
-    service = InferenceService(spec, Trace(steps))
+    service = InferenceService(spec, LoadTrace(steps))
     return inference_adapter(terms("serve"), (0.3 + 0.1 * number) * DOLLAR), service
 
 
@@ -185,7 +185,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 def measure_plans() -> list[Planned]:
     groups = [
-        Group(f"{tree}/z/r{rack}/n{domain}", GPUS, float(floor))
+        GpuGroup(f"{tree}/z/r{rack}/n{domain}", GPUS, float(floor))
         for tree, floor in FLOORS.items()
         for rack in range(RACKS)
         for domain in range(4)

@@ -26,8 +26,8 @@ from laissez.model import (
     Release,
 )
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.batch import BatchJob, Work
+from laissez.performance.batch import BatchJob, Work
+from laissez.simulation.kernel.world import Tenant, World
 from toy import Crew
 
 SECOND = 1_000_000

@@ -19,16 +19,16 @@ from laissez.model import (
     Quoted,
     Release,
 )
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.inference import (
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
-from laissez.workloads.standing import Standing
+from laissez.performance.standing import Standing
+from laissez.simulation.kernel.world import Tenant, World
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -37,7 +37,7 @@ PERIOD = 5 * SECOND
 TERMS = TradingTerms("serve", ("h100",), PERIOD)
 
 
-def service(requests_per_s: float, trace: Trace | None = None) -> InferenceService:
+def service(requests_per_s: float, trace: LoadTrace | None = None) -> InferenceService:
     spec = InferenceSpec(
         model="Llama-3.1-8B",
         kinds={"h100": Hardware("h100_sxm", gpus=1)},
@@ -96,7 +96,7 @@ def test_wishes_end_where_the_load_ends() -> None:
 def test_nodes_follow_the_load() -> None:
     """A load that doubles and falls back: nodes are won for it and given back after it."""
     rates = ((0, 20.0), (5 * MINUTE, 60.0), (15 * MINUTE, 20.0))
-    trace = Trace(tuple((at, rate, 1_000.0, 200.0) for at, rate in rates), 40 * MINUTE)
+    trace = LoadTrace(tuple((at, rate, 1_000.0, 200.0) for at, rate in rates), 40 * MINUTE)
     app = service(20.0, trace)
     world = World()
     world.operate(ChangeFloor("h100", 2 * DOLLAR), 0)
@@ -115,7 +115,7 @@ def test_nodes_follow_the_load() -> None:
 
 def test_two_services_share_by_what_their_requests_are_worth() -> None:
     """With too few nodes for both, the one that is paid more has more, though it came later."""
-    steady = Trace(((0, 60.0, 1_000.0, 200.0),), 30 * MINUTE)
+    steady = LoadTrace(((0, 60.0, 1_000.0, 200.0),), 30 * MINUTE)
     apps = {"dear": service(60.0, steady), "cheap": service(60.0, steady)}
     apps["dear"].advance(0)
     wanted = apps["dear"].missing("h100")

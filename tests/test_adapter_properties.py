@@ -30,18 +30,18 @@ from laissez.model import (
 )
 from laissez.model.paths import covers
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
-from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
+from laissez.performance.training import Setup, TrainingJob, TrainingSpec
+from laissez.simulation.kernel.world import Tenant, World
 from toy import Crew
 
 SECOND = 1_000_000
@@ -149,7 +149,7 @@ def _inference(on: TradingTerms, value: float, number: int) -> tuple[Adapter, Ap
     )
     rates = (10.0 * number, 25.0, 5.0 * number)
     steps = tuple((at * 8 * MINUTE, rate, 1_000.0, 200.0) for at, rate in enumerate(rates))
-    return inference_adapter(on, value / 10), InferenceService(spec, Trace(steps))
+    return inference_adapter(on, value / 10), InferenceService(spec, LoadTrace(steps))
 
 
 @st.composite

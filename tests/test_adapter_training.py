@@ -21,8 +21,8 @@ from laissez.model import (
     Release,
 )
 from laissez.model.values import Cause
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
+from laissez.performance.training import Setup, TrainingJob, TrainingSpec
+from laissez.simulation.kernel.world import Tenant, World
 from toy import Crew
 
 SECOND = 1_000_000

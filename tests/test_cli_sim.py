@@ -12,10 +12,13 @@ from click.testing import CliRunner, Result
 
 from laissez.cli.main import cli
 from laissez.documents import BadDocument
-from laissez.simulation import population, regimes
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.metrics import STARVED_BELOW
-from laissez.simulation.scenario import (
+from laissez.experiments.metrics import STARVED_BELOW
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.demand import population
+from laissez.simulation.scenarios import regimes
+from laissez.simulation.scenarios.example import EXAMPLE
+from laissez.simulation.scenarios.loads import LoadSpec
+from laissez.simulation.scenarios.scenario import (
     BASE_SHARE,
     SPOT_SHARE,
     CrowdSpec,
@@ -23,9 +26,7 @@ from laissez.simulation.scenario import (
     ScenarioSpec,
     read_scenario,
 )
-from laissez.simulation.scenario_example import EXAMPLE
-from laissez.simulation.scenario_loads import LoadSpec
-from laissez.simulation.scenario_tenants import (
+from laissez.simulation.scenarios.tenants import (
     BatchTenant,
     InferenceTenant,
     PolicySpec,

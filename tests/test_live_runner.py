@@ -16,13 +16,13 @@ from laissez.adapters.intent import TradingTerms
 from laissez.client import AsyncClient, Unauthenticated
 from laissez.model.paths import tree_of
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
+from laissez.performance.application import BadApplication
+from laissez.performance.standing import Standing
 from laissez.runners.entries import RunnerEntry, sentence
 from laissez.runners.live import run_adapter
 from laissez.runners.memory import AdapterMemory, BadMemory, Remembered, alone_with, read_memory
 from laissez.runners.waiting import pause, unless_stopped
 from laissez.telemetry import Feed, Reading, Steady, Telemetry
-from laissez.workloads.application import BadApplication
-from laissez.workloads.standing import Standing
 from serving import Served, served
 
 US_PER_S = 1_000_000

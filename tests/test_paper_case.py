@@ -21,8 +21,8 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.intent import TradingTerms
 from laissez.model import ChangeFloor, Filled, Lost, OfferResource
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.batch import BatchJob, Work
+from laissez.performance.batch import BatchJob, Work
+from laissez.simulation.kernel.world import Tenant, World
 
 S = 1_000_000
 HOUR = 3_600 * S

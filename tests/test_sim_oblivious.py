@@ -4,10 +4,10 @@ import pytest
 
 from laissez.adapters.intent import TradingTerms
 from laissez.adapters.training import TrainingAdapter
-from laissez.simulation.oblivious import ObliviousJob
-from laissez.simulation.projects import Bidding, Training
-from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
-from laissez.workloads.training.planner import planner_of
+from laissez.performance.training import Setup, TrainingJob, TrainingSpec
+from laissez.performance.training.planner import planner_of
+from laissez.simulation.demand.oblivious import ObliviousJob
+from laissez.simulation.demand.projects import Bidding, Training
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.intent import TradingTerms
-from laissez.simulation.stage import REACTION_US, Stage, Tenant
-from laissez.simulation.streams import HANDOVER_US, Handovers
+from laissez.simulation.kernel.stage import REACTION_US, Stage, Tenant
+from laissez.simulation.kernel.streams import HANDOVER_US, Handovers
 from toy import Crew
 
 PERIOD_US = 1_000_000

@@ -15,10 +15,10 @@ import laissez
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.intent import TradingTerms
 from laissez.model import ChangeFloor, OfferResource
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import NO_WORTH, Application, BadApplication, Worth
-from laissez.workloads.simple import NODES_MAX, SimpleApplication
-from laissez.workloads.standing import Standing
+from laissez.performance.application import NO_WORTH, Application, BadApplication, Worth
+from laissez.performance.simple import NODES_MAX, SimpleApplication
+from laissez.performance.standing import Standing
+from laissez.simulation.kernel.world import Tenant, World
 from serving import served
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "write-an-adapter.md"

@@ -4,11 +4,12 @@ A house with rooms, each importing only from the floors below its own:
 
 6  `cli` what people type; `sample` what "make up" shows; `demo` a minute of the market, told
 5  `service` the exchange on the network; `bench` a load for it
+   `experiments` many runs, measured
 4  `exchange` who may speak, in what order, and that it is not lost
    `runners` adapters and maps act, live; `simulation` they act in time that jumps
 3  `adapters` what a tenant's nodes are worth; `inframaps` what an operator knows, as prices
 2  `market` who holds what, at what rate; `client` the SDK
-1  `workloads` what runs, how fast; `deadline` policies for work with a deadline
+1  `performance` how fast work would run; `deadline` policies for work with a deadline
    `topology` clusters as files; `telemetry` numbers from outside
 0  `documents` and `amounts` what people write; `model` what is said
 

@@ -43,7 +43,7 @@ from laissez.deadline.policy import Policy
 from laissez.model import Holding
 from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
-from laissez.workloads.application import US_PER_S
+from laissez.performance.application import US_PER_S
 
 JOB_PRICING = Pricing()
 WHY_URGENT = {

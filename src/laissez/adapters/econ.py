@@ -30,7 +30,7 @@ from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import tree_of
-from laissez.workloads.application import Application, Worth
+from laissez.performance.application import Application, Worth
 
 WISHES_MAX = 8
 FLOOR_MOVES = 1.25

@@ -31,7 +31,7 @@ from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import covers, tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.workloads.training import Group, Plan, TrainingJob, plan
+from laissez.performance.training import GpuGroup, TrainingJob, TrainingPlan, plan
 
 TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
@@ -103,7 +103,9 @@ class TrainingAdapter(EconAdapter, frozen=True):
             place for place in places if any(covers(scope, place) for scope in self.terms.scopes)
         )
 
-    def shadow_plan(self, app: TrainingJob, view: MarketView, held: Sequence[Holding]) -> Plan:
+    def shadow_plan(
+        self, app: TrainingJob, view: MarketView, held: Sequence[Holding]
+    ) -> TrainingPlan:
         """The best configuration at these prices, with what is held and what could be had.
 
         It is planned for what the deadline asks, also where something is free: a node beyond that
@@ -117,11 +119,11 @@ class TrainingAdapter(EconAdapter, frozen=True):
         free = [place for place in places if place.is_free]
         room = max(0, min(PER_SCOPE, app.spec.nodes_max - len(held)))
         groups = [
-            Group(each.resource, 1, rounded(each.rate))
+            GpuGroup(each.resource, 1, rounded(each.rate))
             for each in held
             if tree_of(each.resource) in app.kinds
         ]
-        groups += [Group(place.scope, room, rounded(place.rate)) for place in free or places]
+        groups += [GpuGroup(place.scope, room, rounded(place.rate)) for place in free or places]
         spend = sum(each.rate for each in held)
         return plan(
             app.spec.setup,

@@ -29,7 +29,7 @@ from laissez.deadline.job import BadJob, Job, Kind, Observation, Offer, hours
 from laissez.deadline.policy import Policy
 from laissez.model import Holding
 from laissez.model.paths import tree_of
-from laissez.workloads.application import US_PER_S, Application
+from laissez.performance.application import US_PER_S, Application
 
 
 class DeadlineWork(Application, Protocol):

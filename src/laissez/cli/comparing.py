@@ -11,16 +11,16 @@ from rich.table import Table
 
 from laissez.cli.amounts import counted, show_duration, show_rate
 from laissez.cli.output import table
+from laissez.experiments.scenario.comparing import Played, ScenarioComparison, done_alone
+from laissez.experiments.summaries import ContractSummary
 from laissez.model.message import Message
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.simulation.figures.figure import Summary
-from laissez.simulation.life import Life
-from laissez.simulation.projects import Class, Project
-from laissez.simulation.regimes import Alone
-from laissez.simulation.scenario import Scenario
-from laissez.simulation.scenario_runs import Comparison, Played, done_alone, kind_of
-from laissez.simulation.setting import Setting
+from laissez.simulation.contracts.setting import Setting
+from laissez.simulation.demand.projects import Class, Project
+from laissez.simulation.life.life import Life
+from laissez.simulation.scenarios.regimes import Alone
+from laissez.simulation.scenarios.scenario import Scenario
 
 ENOUGH: dict[Class, float] = {"inference": 0.6, "training": 0.99, "batch": 0.99}
 """Who gets less than this done alone asks for more than the cluster can do. Even a service that has
@@ -76,7 +76,7 @@ class ScenarioCompared(Message, frozen=True):
     data: str
     nodes: dict[str, int]
     demand_over_capacity: float
-    contracts: dict[str, Summary]
+    contracts: dict[str, ContractSummary]
     tenants: dict[str, dict[str, MeanTenant]]
     """By contract, by tenant."""
     doubts: tuple[str, ...]
@@ -95,7 +95,7 @@ def checked(
     prices = setting.prices
     tenants = {
         project.name: CheckedTenant(
-            kind_of(project),
+            project.kind,
             project.arrives_us,
             project.ends_us,
             alone[project.name].node_hours,
@@ -193,7 +193,7 @@ def _clock(at_us: int) -> str:
 
 
 def compared(
-    scenario: Scenario, comparison: Comparison, *, title: str, data: str
+    scenario: Scenario, comparison: ScenarioComparison, *, title: str, data: str
 ) -> ScenarioCompared:
     tenants = {name: mean_tenants(runs) for name, runs in comparison.played.items()}
     everybody = next((each for each in tenants.values() if each), {})
@@ -223,7 +223,9 @@ def mean_tenants(runs: Sequence[Played]) -> dict[str, MeanTenant]:
     return means
 
 
-def compare_report(found: ScenarioCompared, comparison: Comparison) -> Iterator[RenderableType]:
+def compare_report(
+    found: ScenarioCompared, comparison: ScenarioComparison
+) -> Iterator[RenderableType]:
     yield _contracts(found)
     yield ""
     yield _by_tenant(found)
@@ -276,7 +278,7 @@ def _basis(found: ScenarioCompared) -> str:
     return f"Demand over capacity {found.demand_over_capacity:.2f}, {said}{interval}."
 
 
-def _against(comparison: Comparison) -> Iterator[str]:
+def _against(comparison: ScenarioComparison) -> Iterator[str]:
     """By how much the market's degradation is lower, or higher, than that of each other one."""
     if "market" not in comparison.played:
         return

@@ -28,8 +28,13 @@ try:
     )
     from laissez.cli.planning import plan
     from laissez.deadline.generator import sample_traces
-    from laissez.deadline.statistics import Summary, TraceStatistics, correlation, statistics
-    from laissez.deadline.traces import BadTrace, Trace, load, load_all
+    from laissez.deadline.statistics import (
+        MeanAndQuartiles,
+        TraceStatistics,
+        correlation,
+        statistics,
+    )
+    from laissez.deadline.traces import BadTrace, SpotTrace, load, load_all
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
@@ -114,7 +119,7 @@ def traces(
             say(f"The picture is in {plot}.")
 
 
-def _traces(data: Path | None, paths: Sequence[Path], nodes: int) -> list[Trace]:
+def _traces(data: Path | None, paths: Sequence[Path], nodes: int) -> list[SpotTrace]:
     if data is not None:
         found = load_all(spot_folder(data), ALL_TRACES)
     else:
@@ -125,8 +130,8 @@ def _traces(data: Path | None, paths: Sequence[Path], nodes: int) -> list[Trace]
     return large
 
 
-def _together(found: Sequence[Trace], nodes: int) -> tuple[Correlated, ...]:
-    groups: dict[tuple[str, str, int], list[Trace]] = {}
+def _together(found: Sequence[SpotTrace], nodes: int) -> tuple[Correlated, ...]:
+    groups: dict[tuple[str, str, int], list[SpotTrace]] = {}
     for trace in found:
         groups.setdefault((trace.folder, trace.kind, trace.tick_us), []).append(trace)
     return tuple(
@@ -183,7 +188,7 @@ def _correlation(group: Correlated) -> str:
     return f"{where}: mean {mean:z.2f}, from {min(pairs):z.2f} to {max(pairs):z.2f}"
 
 
-def _middle(summary: Summary | None) -> str:
+def _middle(summary: MeanAndQuartiles | None) -> str:
     if summary is None:
         return ""
     return f"{summary.mean:.1f} ({summary.p25:.1f} {summary.median:.1f} {summary.p75:.1f})"

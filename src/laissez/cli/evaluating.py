@@ -23,22 +23,22 @@ from laissez.cli.amounts import counted
 from laissez.cli.output import PIPE_WIDTH, json_option, progress_bar, say, say_json, table, warn
 from laissez.cli.parameters import FiniteRange, duration
 from laissez.cli.pictures import PICTURE, check_picture, need_matplotlib
-from laissez.deadline.evaluation import NeedsTraces, load_traces, on_traces
-from laissez.deadline.evaluation import evaluate as evaluate_study
 from laissez.deadline.job import BadJob
-from laissez.deadline.reading import built_in, read_built_in, read_study
 from laissez.deadline.registry import POLICIES
 from laissez.deadline.statistics import statistics
-from laissez.deadline.study import (
+from laissez.deadline.traces import US_PER_DAY, BadTrace, SpotTrace, load
+from laissez.experiments.deadline.evaluation import NeedsTraces, load_traces, on_traces
+from laissez.experiments.deadline.evaluation import evaluate as evaluate_study
+from laissez.experiments.deadline.reading import built_in, read_built_in, read_study
+from laissez.experiments.deadline.study import (
     BadStudy,
     PartResult,
+    PolicyTally,
     Result,
     Study,
     Tallies,
-    Tally,
     changed,
 )
-from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace, load
 from laissez.model.message import Message
 from laissez.model.wire import encode
 
@@ -206,7 +206,7 @@ def spot_folder(data: Path) -> Path:
 
 def figures() -> Any:
     """The room's pictures."""
-    from laissez.deadline import figures as found  # noqa: PLC0415
+    from laissez.experiments.deadline import figures as found  # noqa: PLC0415
 
     return found
 
@@ -236,7 +236,7 @@ def _no_study(name: str) -> str:
 
 def _evaluated(
     study: Study, source: Source, beside: Path | None, processes: int | None, as_json: bool
-) -> tuple[Result, list[Trace]]:
+) -> tuple[Result, list[SpotTrace]]:
     if source.files:
         traces = list(dict.fromkeys(load(path) for path in source.files))
         study = on_traces(study, traces)
@@ -249,7 +249,7 @@ def _evaluated(
     return result, traces
 
 
-def _days_note(result: Result, traces: Sequence[Trace]) -> Iterator[str]:
+def _days_note(result: Result, traces: Sequence[SpotTrace]) -> Iterator[str]:
     """That a study takes a part of somebody's traces only."""
     days = {each.days for each in result.study.settings if each.days is not None}
     longest_us = max(trace.duration_us for trace in traces)
@@ -258,7 +258,7 @@ def _days_note(result: Result, traces: Sequence[Trace]) -> Iterator[str]:
             yield f"of each trace the first {counted(each, 'day')} are taken, as the study says"
 
 
-def _draw(result: Result, traces: Sequence[Trace], path: Path) -> None:
+def _draw(result: Result, traces: Sequence[SpotTrace], path: Path) -> None:
     drawing = figures()
     try:
         drawing.draw_study(result, path, availability=_availability(result, traces))
@@ -266,7 +266,7 @@ def _draw(result: Result, traces: Sequence[Trace], path: Path) -> None:
         raise click.ClickException(str(error)) from None
 
 
-def _availability(result: Result, traces: Sequence[Trace]) -> dict[str, float]:
+def _availability(result: Result, traces: Sequence[SpotTrace]) -> dict[str, float]:
     """The share of the time with capacity for what ran, by trace; none where settings differ."""
     kinds = {(each.days, each.nodes, each.zones) for each in result.study.settings}
     (days, nodes, zones), *others = kinds
@@ -418,7 +418,7 @@ def _gaps(result: Result) -> Table:
     return table("group", *columns, rows=rows, right=columns, title=title)
 
 
-def _hours(tally: Tally) -> Iterator[str]:
+def _hours(tally: PolicyTally) -> Iterator[str]:
     changeover_hours = tally.on_demand_changeover_hours + tally.spot_changeover_hours
     for hours in (tally.on_demand_hours, tally.spot_hours, changeover_hours):
         yield f"{hours:.1f}"

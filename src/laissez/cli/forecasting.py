@@ -22,10 +22,10 @@ from laissez.deadline.plan import (
     Example,
     Expectation,
     Forecast,
-    Terms,
+    JobTerms,
     WhatIf,
 )
-from laissez.deadline.traces import Trace
+from laissez.deadline.traces import SpotTrace
 from laissez.model.values import MICROS_PER_DOLLAR
 
 ENDINGS = {
@@ -51,7 +51,7 @@ NEARLY = 0.01
 
 
 def report(
-    forecast: Forecast, traces: Sequence[Trace], example: Example, *, has_picture: bool
+    forecast: Forecast, traces: Sequence[SpotTrace], example: Example, *, has_picture: bool
 ) -> Iterator[RenderableType]:
     """All that is said, piece by piece, with a run drawn with letters if it `has_picture`."""
     yield "\n".join(_recommendation(forecast, traces, example))
@@ -77,7 +77,9 @@ def _has_spread(forecast: Forecast) -> bool:
     return forecast.different_starts >= STARTS_SPREAD_MIN
 
 
-def _recommendation(forecast: Forecast, traces: Sequence[Trace], example: Example) -> Iterator[str]:
+def _recommendation(
+    forecast: Forecast, traces: Sequence[SpotTrace], example: Example
+) -> Iterator[str]:
     terms, best = forecast.terms, forecast.best
     job = terms.job(forecast.tick_us)
     if terms.price_ratio <= 1:
@@ -148,11 +150,11 @@ def _look_more_often(job: Job) -> str:
     return f"Looking more often is what would\nhelp: at least every {often} (--tick)."
 
 
-def _for_all(terms: Terms) -> str:
+def _for_all(terms: JobTerms) -> str:
     return "" if terms.nodes == 1 else f" for {terms.nodes} instances at once"
 
 
-def _bare(forecast: Forecast, traces: Sequence[Trace]) -> list[str]:
+def _bare(forecast: Forecast, traces: Sequence[SpotTrace]) -> list[str]:
     """The zones that never had capacity."""
     nodes = forecast.terms.nodes
     return [
@@ -183,7 +185,7 @@ def _how_to_follow(forecast: Forecast) -> Iterator[str]:
     yield "Then take on-demand, to the end."
 
 
-def _grounds(forecast: Forecast, traces: Sequence[Trace]) -> Iterator[str]:
+def _grounds(forecast: Forecast, traces: Sequence[SpotTrace]) -> Iterator[str]:
     yield (
         f"Tried from {counted(forecast.starts, 'random start')}, seed {forecast.seed}, with a look "
         f"every {show_duration(forecast.tick_us)}."
@@ -208,7 +210,7 @@ def _grounds(forecast: Forecast, traces: Sequence[Trace]) -> Iterator[str]:
         yield from _together(forecast, traces)
 
 
-def _together(forecast: Forecast, traces: Sequence[Trace]) -> Iterator[str]:
+def _together(forecast: Forecast, traces: Sequence[SpotTrace]) -> Iterator[str]:
     """What is taken for granted of several traces, and what one of them alone would not say."""
     yield "The traces are taken to begin at the same instant."
     ticks = sorted({trace.tick_us for trace in traces})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from laissez.deadline.study import PICTURE_SUFFIXES
+from laissez.experiments.picture_file import PICTURE_SUFFIXES
 
 PICTURE = click.Path(path_type=Path, dir_okay=False)
 

@@ -21,12 +21,12 @@ from laissez.deadline.job import BadJob
 from laissez.deadline.plan import (
     Example,
     Forecast,
-    Terms,
+    JobTerms,
     at_trace_prices,
     typical_example,
 )
 from laissez.deadline.plan import plan as forecast_of
-from laissez.deadline.traces import BadTrace, Trace, load_zones
+from laissez.deadline.traces import BadTrace, SpotTrace, load_zones
 
 USUAL_PRICE_RATIO = 3.0
 
@@ -107,7 +107,7 @@ def plan(
         raise click.BadParameter("once a second is the most that is tried", param_hint="--tick")
     check_picture(plot, EXTRA)
     try:
-        terms = Terms(work, deadline, changeover, USUAL_PRICE_RATIO, nodes, on_demand_price)
+        terms = JobTerms(work, deadline, changeover, USUAL_PRICE_RATIO, nodes, on_demand_price)
         terms.job(tick or TICK_US_MIN)
         traces = load_zones(paths)
         terms = _priced(terms, traces, price_ratio)
@@ -129,7 +129,7 @@ def plan(
             say(f"\nA typical run is drawn in {plot}.")
 
 
-def _priced(terms: Terms, traces: Sequence[Trace], price_ratio: float | None) -> Terms:
+def _priced(terms: JobTerms, traces: Sequence[SpotTrace], price_ratio: float | None) -> JobTerms:
     """The terms at the prices of the traces if all are known, or else at a ratio."""
     at_own = at_trace_prices(terms, traces)
     if at_own is None:

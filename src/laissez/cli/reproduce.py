@@ -1,6 +1,6 @@
 """`laissez reproduce`: a figure of ours, run again on this machine: tables, JSON, a picture.
 
-The figures lie in `laissez.simulation.figures`, a file each. Here is only what all of them have in
+The figures lie in `laissez.experiments.figures`, a file each. Here is only what all of them have in
 common: what to run of it, where results are kept, and how they are shown. `--explain` runs no
 figure but one of its runs, and tells the life of one tenant in it.
 """
@@ -23,15 +23,22 @@ from laissez.cli.pictures import PICTURE, check_picture
 EXTRA = "laissez[simulation]"
 
 try:
-    from laissez.simulation.contracts import CONTRACTS
-    from laissez.simulation.figures import FIGURES
-    from laissez.simulation.figures.figure import QUICK_SEEDS, SEEDS, Closeup, Figure, Table, Wanted
-    from laissez.simulation.fitted import requests_of
-    from laissez.simulation.life import UnknownTenant, live
-    from laissez.simulation.life_telling import tell
-    from laissez.simulation.regimes import BASE_SHARES, READINGS, Reading
-    from laissez.simulation.requests import BadData, files_of
-    from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+    from laissez.experiments.figures import FIGURES
+    from laissez.experiments.figures.figure import (
+        QUICK_SEEDS,
+        SEEDS,
+        Closeup,
+        Figure,
+        FigureTable,
+        Wanted,
+    )
+    from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+    from laissez.simulation.contracts.registry import CONTRACTS
+    from laissez.simulation.demand.fitted import requests_of
+    from laissez.simulation.demand.requests import BadData, files_of
+    from laissez.simulation.life.life import UnknownTenant, life_of
+    from laissez.simulation.life.telling import tell
+    from laissez.simulation.scenarios.regimes import BASE_SHARES, READINGS, BudgetReading
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
@@ -54,7 +61,7 @@ class Look(msgspec.Struct, frozen=True):
 
     tenant: str
     seed: int
-    reading: Reading
+    reading: BudgetReading
     base_share: float
     way: str | None
 
@@ -96,7 +103,9 @@ class Look(msgspec.Struct, frozen=True):
 @click.option(
     "--seed", type=click.IntRange(0), help=f"Of the run to explain; {SEEDS[0]} if not said."
 )
-@click.option("--reading", type=click.Choice(get_args(Reading)), help="Of the run to explain.")
+@click.option(
+    "--reading", type=click.Choice(get_args(BudgetReading)), help="Of the run to explain."
+)
 @click.option("--base-share", type=float, help="Of the run to explain.")
 @click.option("--way", help="In which jobs bid in the run to explain, of figure 10.")
 @json_option
@@ -113,7 +122,7 @@ def reproduce(
     plot: Path | None,
     tenant: str | None,
     seed: int | None,
-    reading: Reading | None,
+    reading: BudgetReading | None,
     base_share: float | None,
     way: str | None,
     as_json: bool,
@@ -209,7 +218,7 @@ def _show(
             say(f"The picture is in {plot}.")
 
 
-def _say(shown: Table | str) -> None:
+def _say(shown: FigureTable | str) -> None:
     if isinstance(shown, str):
         say(shown)
         return
@@ -322,7 +331,7 @@ def _explain(
     )
     scene = figure.scene(closeup, data)
     try:
-        life = live(scene.setting, scene.alone, CONTRACTS[name], look.seed, look.tenant)
+        life = life_of(scene.setting, scene.alone, CONTRACTS[name], look.seed, look.tenant)
     except UnknownTenant as error:
         raise click.BadParameter(str(error), param_hint="--explain") from None
     if as_json:
@@ -331,7 +340,7 @@ def _explain(
         say(_where(figure, closeup))
         say("\n".join(tell(life)))
     if plot is not None:
-        from laissez.simulation.life_picture import picture  # noqa: PLC0415
+        from laissez.experiments.life_picture import picture  # noqa: PLC0415
 
         picture(life, plot)
         if not as_json:

@@ -14,7 +14,7 @@ from laissez.deadline.plan import (
     Example,
 )
 from laissez.deadline.registry import POLICIES
-from laissez.deadline.world import Step, Zone
+from laissez.deadline.world import RunStep, Zone
 
 SPOT, ON_DEMAND, CHANGEOVER, IDLE, DONE = "█", "▒", "|", "·", " "
 SIGNS = {Kind.SPOT: SPOT, Kind.ON_DEMAND: ON_DEMAND, None: IDLE}
@@ -67,7 +67,7 @@ def _has(zone: Zone, tick: int) -> bool:
     return tick < len(zone) and zone.offers[tick] is not None
 
 
-def _lane(steps: Sequence[Step], job: Job, columns: int) -> str:
+def _lane(steps: Sequence[RunStep], job: Job, columns: int) -> str:
     """For each column what took most of it; a changeover shows however short it is."""
     signs = []
     at = 0
@@ -79,7 +79,7 @@ def _lane(steps: Sequence[Step], job: Job, columns: int) -> str:
     return "".join(signs)
 
 
-def _sign(steps: Sequence[Step], from_us: int, to_us: int) -> str:
+def _sign(steps: Sequence[RunStep], from_us: int, to_us: int) -> str:
     spent: dict[str, int] = {}
     for step in steps:
         if step.from_us >= to_us:

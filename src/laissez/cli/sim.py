@@ -25,24 +25,24 @@ from laissez.cli.comparing import (
 from laissez.cli.output import json_option, progress_bar, say, say_json
 from laissez.cli.pictures import PICTURE, check_picture
 from laissez.cli.running import FILE, mistakes_shown
-from laissez.model.message import Message
-from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
-from laissez.simulation.figures.contention import LABELS
-from laissez.simulation.life import UnknownTenant, live
-from laissez.simulation.life_telling import tell
-from laissez.simulation.requests import BadData
-from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
-from laissez.simulation.scenario_example import EXAMPLE
-from laissez.simulation.scenario_runs import (
-    Comparison,
-    Source,
+from laissez.experiments.figures.contention import LABELS
+from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+from laissez.experiments.scenario.comparing import (
+    ScenarioComparison,
+    ScenarioFile,
     alone_of,
     files_of,
     setting_of,
 )
-from laissez.simulation.scenario_runs import (
+from laissez.experiments.scenario.comparing import (
     compare as compare_contracts,
 )
+from laissez.model.message import Message
+from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
+from laissez.simulation.demand.requests import BadData
+from laissez.simulation.life.life import UnknownTenant, life_of
+from laissez.simulation.life.telling import tell
+from laissez.simulation.scenarios.example import EXAMPLE
 
 FIRST_SEED = 1
 EXTRA = "laissez[simulation]"
@@ -71,7 +71,7 @@ class Desk:
     ) -> None:
         with mistakes_shown(file):
             text = file.read_text(encoding="utf-8")
-            self.source = Source(text, str(file), str(file.parent))
+            self.source = ScenarioFile(text, str(file), str(file.parent))
             self.scenario = self.source.scenario()
         self.file = file
         self.seeds = range(seed, seed + seeds)
@@ -99,7 +99,7 @@ class Desk:
         except (BadData, CodeChanged, UnknownTenant) as error:
             raise click.ClickException(str(error)) from None
 
-    def compare(self, contracts: tuple[str, ...]) -> Comparison:
+    def compare(self, contracts: tuple[str, ...]) -> ScenarioComparison:
         with self.runs("playing") as runs:
             return compare_contracts(self.source, contracts, self.seeds, runs)
 
@@ -327,7 +327,7 @@ def _explain(desk: Desk, contract: str, tenant: str, as_json: bool) -> None:
         seed = desk.seeds[0]
         (alone,) = alone_of(desk.source, (seed,), runs)
         setting = setting_of(desk.source, seed, alone, desk.data)
-        life = live(setting, alone, CONTRACTS[contract], seed, tenant)
+        life = life_of(setting, alone, CONTRACTS[contract], seed, tenant)
     if as_json:
         say_json(ScenarioExplained(life))
     else:
@@ -348,6 +348,6 @@ def _requests(data: Path | None) -> str:
 
 
 def _pictures() -> Any:
-    from laissez.simulation import scenario_picture  # noqa: PLC0415
+    from laissez.experiments.scenario import picture as scenario_picture  # noqa: PLC0415
 
     return scenario_picture

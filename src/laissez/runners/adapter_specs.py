@@ -41,10 +41,9 @@ from laissez.documents import (
 from laissez.inframaps.instants import instant_us
 from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
-from laissez.telemetry import Feed, SourceDescription, Telemetry
-from laissez.workloads.application import US_PER_S, Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import US_PER_S, Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
@@ -54,8 +53,9 @@ from laissez.workloads.inference import (
     profile,
     profiled,
 )
-from laissez.workloads.standing import Standing
-from laissez.workloads.training import DEFAULT_LEVELS, Setup, TrainingJob, TrainingSpec
+from laissez.performance.standing import Standing
+from laissez.performance.training import DEFAULT_LEVELS, Setup, TrainingJob, TrainingSpec
+from laissez.telemetry import Feed, SourceDescription, Telemetry
 
 US_PER_HOUR = 3_600 * US_PER_S
 PERIOD_US = 5 * US_PER_S

@@ -45,6 +45,7 @@ from laissez.model import (
     Release,
 )
 from laissez.model.paths import covers, tree_of
+from laissez.performance.application import US_PER_S, Application, BadApplication
 from laissez.runners.entries import EntryLog, RunnerEntry, What, entry_of
 from laissez.runners.explaining import Explaining
 from laissez.runners.gauges import Gauges
@@ -53,7 +54,6 @@ from laissez.runners.memory import AdapterMemory, BadMemory, Remembered
 from laissez.runners.sending import FAREWELL_S, send
 from laissez.runners.waiting import Outage, is_passing, pause, step_until_stopped
 from laissez.telemetry import Telemetry
-from laissez.workloads.application import US_PER_S, Application, BadApplication
 
 REACTION_S = 0.02
 REACTIONS_APART_S = 0.5

@@ -20,12 +20,12 @@ from laissez.client import AsyncClient, LaissezError
 from laissez.inframaps import Composition, MapAction, OperatorView
 from laissez.model import ChangeFloor
 from laissez.model.paths import covers
+from laissez.performance.application import US_PER_S
 from laissez.runners.entries import EntryLog, RunnerEntry, What, entry_of
 from laissez.runners.gauges import Gauges
 from laissez.runners.sending import FAREWELL_S, send
 from laissez.runners.waiting import Outage, pause, step_until_stopped
 from laissez.telemetry import Level, Telemetry
-from laissez.workloads.application import US_PER_S
 
 Inventory = Mapping[str, Mapping[str, str]]
 
