@@ -9,7 +9,9 @@ answered yet.
     stream                   many listeners, one subscription
     following                how orders end, as they end
     held, advice, money      a holding as a block; what can be known; amounts
-    async_client <- client   the two faces
+    async_client             every method, written once
+    background <- blocking   a loop in a thread of its own; a method that waits for one there
+    client                   the blocking face, made of both
 """
 
 from laissez.client.advice import Preview

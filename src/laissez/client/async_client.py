@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import Self, TypeVar
 
@@ -321,16 +321,24 @@ class AsyncClient:
         Goes on after a lost connection by itself, without gap or repetition. Where the exchange
         no longer keeps what was missed there is a `Resync`: read your state anew.
         """
+        async with contextlib.aclosing(self.event_batches(after, rates, quotes)) as batches:
+            async for batch in batches:
+                for said in batch:
+                    yield said
+
+    async def event_batches(
+        self, after: int | None, rates: bool, quotes: Collection[str]
+    ) -> AsyncGenerator[list[Streamed], None]:
+        """What is under `events`: everything there is to read, each time somebody reads."""
         reader = await self.open_reader(after, rates, quotes)
         try:
             while True:
-                for said in await reader.take():
-                    yield said
+                yield await reader.take()
         finally:
             self.close_reader(reader)
 
     async def open_reader(self, after: int | None, rates: bool, quotes: Collection[str]) -> Reader:
-        """What is under `events`: somebody who listens from now on."""
+        """Somebody who listens from now on, until `close_reader`."""
         reader = Reader(after, rates, quotes)
         await self._stream.join(reader)
         return reader
