@@ -7,6 +7,7 @@ answered yet.
     login                    where to go, and with which token
     connection <- link       one WebSocket; a line that is mended and asks again
     stream                   many listeners, one subscription
+    bulk                     many changes at once, at the pace that the exchange gives
     following                how orders end, as they end
     held, advice, money      a holding as a block; what can be known; amounts
     async_client             every method, written once

@@ -7,7 +7,6 @@ exchange's `Answer` or raises. What makes requests arrive is in `link`, what mak
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
@@ -17,6 +16,7 @@ from typing import Self, TypeVar
 from msgspec import UNSET, UnsetType
 
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
+from laissez.client.bulk import Bulk, Outcomes
 from laissez.client.errors import ConnectionFailed, LaissezError, Refusal, check_accepted, refusal
 from laissez.client.following import OrderEnd, follow
 from laissez.client.held import AsyncHold, Watch
@@ -91,7 +91,6 @@ from laissez.model import (
 )
 
 DEFAULT_RETRY_FOR_S = 15.0
-WINDOW = 256
 
 T = TypeVar("T")
 
@@ -285,31 +284,26 @@ class AsyncClient:
         instructions: Iterable[Instruction],
         *,
         progress: Callable[[int, int], None] | None = None,
+        outcomes: Outcomes | None = None,
     ) -> list[Answer | Refused]:
-        """Make many changes, a window of them under way at once; the outcomes in their order.
+        """Make many changes, as fast as the exchange takes them; the outcomes in their order.
 
         They are sent in order, too, but one that finds the exchange busy is sent again after
         others: send what depends on another's outcome when that is known. A refusal is an
         outcome; no answer at all ends everything with ConnectionFailed.
+
+        A dict given as `outcomes` is filled as they come, by place. So whoever is interrupted
+        knows what was done: what is not in it was not sent, or no answer came in time.
         """
-        wanted = list(instructions)
-        outcomes: dict[int, Answer | Refused] = {}
-        rest = iter(enumerate(wanted))
+        known = {} if outcomes is None else outcomes
+        patience_s = self._link.retry_for_s
+        bulk = Bulk(
+            self._send, self._new_key, instructions, known, progress=progress, patience_s=patience_s
+        )
+        return await bulk.run()
 
-        async def work() -> None:
-            for index, do in rest:
-                outcomes[index] = _answer(do, await self._link.ask(do, self._new_key()))
-                if progress is not None:
-                    progress(len(outcomes), len(wanted))
-
-        workers = [asyncio.create_task(work()) for _ in range(min(WINDOW, len(wanted)))]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        return [outcomes[index] for index in range(len(wanted))]
+    async def _send(self, do: Instruction, key: str) -> Answer | Refused:
+        return _answer(do, await self._link.ask(do, key, is_paced=True))
 
     # The stream -------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Self
 from laissez.client.async_client import DEFAULT_RETRY_FOR_S, AsyncClient
 from laissez.client.background import BackgroundLoop
 from laissez.client.blocking import BlockingFace, blocking
+from laissez.client.bulk import Outcomes
 from laissez.client.following import OrderEnd, follow
 from laissez.client.held import AsyncHeld, AsyncHold, Gone
 from laissez.client.link import Streamed
@@ -119,14 +120,17 @@ class Client(BlockingFace[AsyncClient]):
         instructions: Iterable[Instruction],
         *,
         progress: Callable[[int, int], None] | None = None,
+        outcomes: Outcomes | None = None,
     ) -> list[Answer | Refused]:
-        """Make many changes, a window of them under way at once; the outcomes in their order.
+        """Make many changes, as fast as the exchange takes them; the outcomes in their order.
 
-        As in `AsyncClient`. `progress` is called in the client's thread and must not call the
-        client.
+        As in `AsyncClient`: after a Ctrl-C, a dict given as `outcomes` says what was done.
+        `progress` is called in the client's thread and must not call the client.
         """
         wanted = list(instructions)
-        return self.wait_for(lambda: self._async.send_all(wanted, progress=progress))
+        return self.wait_for(
+            lambda: self._async.send_all(wanted, progress=progress, outcomes=outcomes)
+        )
 
     def events(
         self, *, after: int | None = None, rates: bool = False, quotes: Collection[str] = ()
