@@ -23,12 +23,11 @@ from rich.text import Text
 
 from laissez.client.money import show_charge
 from laissez.model import Resource, TenantSummary
-from laissez.model.values import MICROS_PER_DOLLAR
+from laissez.sample.amounts import show_rate
 from laissez.sample.scene import MarketScene
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 US_PER_S = 1_000_000
-MICROS_PER_CENT = MICROS_PER_DOLLAR // 100
 CELLS_MAX = 8
 GAP = "  "
 HOME = "\x1b[H"
@@ -80,13 +79,7 @@ def _resources_table(racks: list[list[Resource]], width: int) -> Table:
 def _cell(resource: Resource) -> Text:
     name = resource.resource.rpartition("/")[2]
     owner = resource.owner or "free"
-    return Text(f"{name} {owner:<8} {_show_cents(resource.rate)}", style=colour_of(resource.owner))
-
-
-def _show_cents(micros_per_hour: int) -> str:
-    """A rate an hour, rounded half up to cents: what there is room for."""
-    cents = (2 * micros_per_hour + MICROS_PER_CENT) // (2 * MICROS_PER_CENT)
-    return f"${cents // 100}.{cents % 100:02}"
+    return Text(f"{name} {owner:<8} {show_rate(resource.rate)}", style=colour_of(resource.owner))
 
 
 def _tenants_table(tenants: tuple[TenantSummary, ...]) -> Table:
