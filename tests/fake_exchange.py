@@ -137,7 +137,7 @@ class FakeExchange:
             return []
         refused = self.refuses(request.do)
         if refused is not None:
-            return [Refused(request.id, refused.code, refused.message)]
+            return [Refused(request.id, refused.code, refused.message, refused.retry_after_ms)]
         said = self._act(request)
         if move == ANSWER_LOST:
             trader.hang_up()

@@ -409,12 +409,13 @@ def test_advice_from_a_real_exchange(pool: Pool) -> None:
 
 
 def test_the_two_faces_are_alike() -> None:
-    """Whatever one client can do the other can, with the same arguments."""
-    own = {"wait_for", "open_reader", "close_reader"}
+    """Whatever one client can do the other can, with the same arguments, and says what it is."""
+    own = {"open_reader", "close_reader", "event_batches"}
     for name, method in inspect.getmembers(AsyncClient, inspect.isfunction):
         if name.startswith("_") or name in own:
             continue
         twin = getattr(BlockingClient, name)
+        assert twin.__name__ == name and bool(twin.__doc__) == bool(method.__doc__)
         assert (
             str(inspect.signature(twin)).partition(" -> ")[0]
             == (str(inspect.signature(method)).partition(" -> ")[0])

@@ -2,7 +2,7 @@
 
 A house with rooms, each importing only from the floors below its own:
 
-6  `cli` what people type; `sample` what "make up" shows; `demo` a minute of the market, told
+6  `cli` what people type; `sample` what a newcomer sees first
 5  `service` the exchange on the network; `bench` a load for it
    `experiments` many runs, measured
 4  `exchange` who may speak, in what order, and that it is not lost

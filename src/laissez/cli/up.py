@@ -220,7 +220,7 @@ async def _play(url: str, operator: str, tenants: dict[str, str], guest: str, se
     command = Path(sys.argv[0])
     laissez = os.path.relpath(command) if command.is_absolute() else str(command)
     directions = [
-        f"listening on {url}; four tenants trade (seed {seed}); Ctrl-C stops it",
+        f"at {url} four tenants trade (seed {seed}); Ctrl-C stops it",
         f"take part as the tenant {GUEST!r}, in another terminal:",
         f"  export LAISSEZ_URL={url} LAISSEZ_TOKEN={guest}",
         f"  {laissez} buy h100 --limit 6.00 --wait 1m",

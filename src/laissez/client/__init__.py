@@ -7,8 +7,12 @@ answered yet.
     login                    where to go, and with which token
     connection <- link       one WebSocket; a line that is mended and asks again
     stream                   many listeners, one subscription
+    bulk                     many changes at once, at the pace that the exchange gives
+    following                how orders end, as they end
     held, advice, money      a holding as a block; what can be known; amounts
-    async_client <- client   the two faces
+    async_client             every method, written once
+    background <- blocking   a loop in a thread of its own; a method that waits for one there
+    client                   the blocking face, made of both
 """
 
 from laissez.client.advice import Preview
@@ -24,6 +28,7 @@ from laissez.client.errors import (
     Rejected,
     Unauthenticated,
 )
+from laissez.client.following import OrderEnd
 from laissez.client.held import AsyncHeld, Gone
 from laissez.client.login import Login, find_login, forget_login, read_login, save_login
 
@@ -39,6 +44,7 @@ __all__ = [
     "Login",
     "LoginNeeded",
     "NotFilled",
+    "OrderEnd",
     "Preview",
     "Refusal",
     "Rejected",

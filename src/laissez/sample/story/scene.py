@@ -7,27 +7,27 @@ command and after the last: a reason names the limit that a holder had, not the 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from laissez.demo.cluster import Cluster, look
-from laissez.demo.script import CAST, Beat
 from laissez.market import Market
 from laissez.model import Command, Event
+from laissez.sample.story.cluster import ClusterView, look
+from laissez.sample.story.script import CAST, Beat
 
 
-class Turn(NamedTuple):
+class PlayedTurn(NamedTuple):
     """One command and its answer."""
 
-    before: Cluster
+    before: ClusterView
     command: Command
     events: tuple[Event, ...]
 
 
-class Scene(NamedTuple):
+class PlayedScene(NamedTuple):
     beat: Beat
-    turns: tuple[Turn, ...]
-    after: Cluster
+    turns: tuple[PlayedTurn, ...]
+    after: ClusterView
 
     @property
-    def before(self) -> Cluster:
+    def before(self) -> ClusterView:
         return self.turns[0].before
 
     @property
@@ -35,11 +35,11 @@ class Scene(NamedTuple):
         return tuple(event for turn in self.turns for event in turn.events)
 
 
-def perform(market: Market, script: Iterable[Beat]) -> Iterator[Scene]:
+def perform(market: Market, script: Iterable[Beat]) -> Iterator[PlayedScene]:
     for beat in script:
         turns = tuple(_turn(market, command) for command in beat.commands)
-        yield Scene(beat, turns, look(market, CAST))
+        yield PlayedScene(beat, turns, look(market, CAST))
 
 
-def _turn(market: Market, command: Command) -> Turn:
-    return Turn(look(market, CAST), command, market.apply(command))
+def _turn(market: Market, command: Command) -> PlayedTurn:
+    return PlayedTurn(look(market, CAST), command, market.apply(command))

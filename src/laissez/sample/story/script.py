@@ -7,7 +7,6 @@ every charge is a whole number of cents, and whoever adds up the bills by hand g
 
 from typing import NamedTuple
 
-from laissez.demo.amounts import cents, minutes
 from laissez.model import (
     AddResource,
     Advance,
@@ -19,6 +18,7 @@ from laissez.model import (
     SetLimit,
     Settle,
 )
+from laissez.sample.amounts import cents, minutes
 
 
 class Beat(NamedTuple):

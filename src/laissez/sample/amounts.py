@@ -1,7 +1,8 @@
 """Amounts as people read them: dollars, minutes, a clock.
 
-The market counts in micro-dollars per hour and microseconds; here they are rounded, half up, and
-only to be shown. Nothing is computed with what these functions return.
+The market counts in micro-dollars per hour and microseconds; here they are rounded to cents, half
+up, and only to be shown: there is room for no more. Nothing is computed with what these functions
+return.
 """
 
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR

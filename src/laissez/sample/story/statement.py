@@ -10,12 +10,12 @@ from typing import NamedTuple
 from rich.columns import Columns
 from rich.table import Table
 
-from laissez.demo.amounts import show_charge, show_clock, show_rate, show_span
-from laissez.demo.scene import Scene
 from laissez.model import Segment, Settled
+from laissez.sample.amounts import show_charge, show_clock, show_rate, show_span
+from laissez.sample.story.scene import PlayedScene
 
 
-class Bill(NamedTuple):
+class TenantBill(NamedTuple):
     tenant: str
     holdings: tuple[Settled, ...]
 
@@ -24,15 +24,15 @@ class Bill(NamedTuple):
         return sum(holding.charge for holding in self.holdings)
 
 
-def bills(scenes: Iterable[Scene], tenants: Iterable[str]) -> tuple[Bill, ...]:
+def bills(scenes: Iterable[PlayedScene], tenants: Iterable[str]) -> tuple[TenantBill, ...]:
     settled = [event for scene in scenes for event in scene.events if isinstance(event, Settled)]
     return tuple(
-        Bill(tenant, tuple(event for event in settled if event.tenant == tenant))
+        TenantBill(tenant, tuple(event for event in settled if event.tenant == tenant))
         for tenant in tenants
     )
 
 
-def bill_table(bill: Bill) -> Table:
+def bill_table(bill: TenantBill) -> Table:
     """One line for each holding, and beside it as many as its explanation needs."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -49,7 +49,7 @@ def bill_table(bill: Bill) -> Table:
     return table
 
 
-def sum_table(every: tuple[Bill, ...], revenue: int) -> Table:
+def sum_table(every: tuple[TenantBill, ...], revenue: int) -> Table:
     """The sum of the bills and the revenue, one under the other, in the unit they are kept in."""
     total = sum(bill.charge for bill in every)
     amounts = " + ".join(show_charge(bill.charge) for bill in every)

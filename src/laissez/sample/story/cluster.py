@@ -13,7 +13,7 @@ from laissez.model import OpenOrder
 from laissez.model.values import Cause
 
 
-class Row(NamedTuple):
+class ClusterRow(NamedTuple):
     """One resource; `rival` is the waiting order that presses hardest on it."""
 
     resource: str
@@ -24,24 +24,24 @@ class Row(NamedTuple):
     rival: OpenOrder | None
 
 
-class Cluster(NamedTuple):
-    rows: dict[str, Row]
+class ClusterView(NamedTuple):
+    rows: dict[str, ClusterRow]
     waiting: tuple[OpenOrder, ...]
 
 
-def look(market: Market, tenants: Iterable[str]) -> Cluster:
+def look(market: Market, tenants: Iterable[str]) -> ClusterView:
     waiting = tuple(order for tenant in tenants for order in market.orders(tenant))
     rows = (_row(market, resource, waiting) for resource in market.resources())
-    return Cluster({row.resource: row for row in rows}, waiting)
+    return ClusterView({row.resource: row for row in rows}, waiting)
 
 
-def _row(market: Market, resource: str, waiting: tuple[OpenOrder, ...]) -> Row:
+def _row(market: Market, resource: str, waiting: tuple[OpenOrder, ...]) -> ClusterRow:
     holder = market.owner(resource)
     cause: Cause = "floor"
     if holder is not None:
         *_, (_, _, _, cause) = market.segments(holder, at=market.now + 1)[resource]
     rival = None if cause == "floor" else _hardest(waiting, resource, holder)
-    return Row(resource, holder, market.rate(resource), market.limit(resource), cause, rival)
+    return ClusterRow(resource, holder, market.rate(resource), market.limit(resource), cause, rival)
 
 
 def _hardest(waiting: tuple[OpenOrder, ...], resource: str, holder: str | None) -> OpenOrder | None:

@@ -1,4 +1,4 @@
-"""`python -m laissez.demo`: the demo from a command line.
+"""`python -m laissez.sample.story`: the story from a command line, `make demo`.
 
 On a terminal it plays, with pauses; into a pipe or a file it is written at once. `--json` gives
 the same events as a program would get them, one JSON object a line.
@@ -11,19 +11,13 @@ import sys
 import time
 from collections.abc import Sequence
 
-from laissez.demo.scene import perform
-from laissez.demo.script import SCRIPT
+from rich.console import Console
+
 from laissez.market import Market
 from laissez.model import encode
-
-try:
-    from rich.console import Console
-
-    from laissez.demo.screen import WIDTH_MAX, tell
-except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] != "rich":
-        raise
-    sys.exit("The demo is told with the rich package: pip install 'laissez[demo]'")
+from laissez.sample.story.scene import perform
+from laissez.sample.story.screen import WIDTH_MAX, tell
+from laissez.sample.story.script import SCRIPT
 
 INTERRUPTED = 130
 
@@ -59,7 +53,7 @@ def tell_on_terminal(times_as_fast: float) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m laissez.demo",
+        prog="python -m laissez.sample.story",
         description="A minute of a small market for GPUs, told in the terminal.",
     )
     parser.add_argument(

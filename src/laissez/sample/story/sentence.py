@@ -8,9 +8,6 @@ its reason, with the limit or rate that was true before it.
 from collections.abc import Iterator
 from typing import assert_never
 
-from laissez.demo.amounts import show_charge, show_clock, show_rate, show_span
-from laissez.demo.cluster import Cluster
-from laissez.demo.scene import Turn
 from laissez.model import (
     AddResource,
     Advance,
@@ -38,6 +35,9 @@ from laissez.model import (
     Transferred,
     Withdraw,
 )
+from laissez.sample.amounts import show_charge, show_clock, show_rate, show_span
+from laissez.sample.story.cluster import ClusterView
+from laissez.sample.story.scene import PlayedTurn
 
 
 def scope_in_words(scope: str) -> str:
@@ -75,7 +75,7 @@ def command_in_words(command: Command) -> str:
             assert_never(command)
 
 
-def answer_in_words(turn: Turn) -> Iterator[tuple[Event, str]]:
+def answer_in_words(turn: PlayedTurn) -> Iterator[tuple[Event, str]]:
     """What happened, in order, each event with its sentence."""
     filled = {event.order for event in turn.events if isinstance(event, Transferred)}
     for event in turn.events:
@@ -95,7 +95,7 @@ def _repeats_the_command(event: Event, filled: set[str | None]) -> bool:
             return False
 
 
-def event_in_words(event: Event, before: Cluster) -> str:
+def event_in_words(event: Event, before: ClusterView) -> str:
     match event:
         case Transferred():
             return _transfer_in_words(event, before)
@@ -129,7 +129,7 @@ def event_in_words(event: Event, before: Cluster) -> str:
             assert_never(event)
 
 
-def _transfer_in_words(event: Transferred, before: Cluster) -> str:
+def _transfer_in_words(event: Transferred, before: ClusterView) -> str:
     if event.old is None:
         return f"{event.new} gets {event.resource}: it was free."
     what = f"{event.old}'s {event.resource}"
@@ -137,7 +137,7 @@ def _transfer_in_words(event: Transferred, before: Cluster) -> str:
     return f"{what} {fate}: {_reason_in_words(event, before)}."
 
 
-def _reason_in_words(event: Transferred, before: Cluster) -> str:
+def _reason_in_words(event: Transferred, before: ClusterView) -> str:
     row = before.rows[event.resource]
     limit = "" if row.limit is None else show_rate(row.limit)
     match event.reason:

@@ -12,14 +12,14 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from laissez.demo.amounts import show_charge, show_clock
-from laissez.demo.scene import Scene, Turn, perform
-from laissez.demo.script import CAST, CLOSING, OPENING, SCRIPT, Beat
-from laissez.demo.sentence import answer_in_words, command_in_words
-from laissez.demo.statement import Bill, bill_table, bills, sum_table
-from laissez.demo.table import cluster_table, waiting_line
 from laissez.market import Market
 from laissez.model import Rejected, Transferred
+from laissez.sample.amounts import show_charge, show_clock
+from laissez.sample.story.scene import PlayedScene, PlayedTurn, perform
+from laissez.sample.story.script import CAST, CLOSING, OPENING, SCRIPT, Beat
+from laissez.sample.story.sentence import answer_in_words, command_in_words
+from laissez.sample.story.statement import TenantBill, bill_table, bills, sum_table
+from laissez.sample.story.table import cluster_table, waiting_line
 
 Pause = Callable[[float], None]
 
@@ -67,7 +67,7 @@ def _tell_cast(console: Console, pause: Pause) -> None:
     pause(SECONDS_FOR_CAST)
 
 
-def _tell_scene(console: Console, scene: Scene, pause: Pause) -> None:
+def _tell_scene(console: Console, scene: PlayedScene, pause: Pause) -> None:
     pause(SECONDS_FOR_HEADING)
     console.print(_dialogue(scene.turns))
     pause(SECONDS_FOR_ANSWER)
@@ -77,7 +77,7 @@ def _tell_scene(console: Console, scene: Scene, pause: Pause) -> None:
     pause(SECONDS_FOR_TABLE)
 
 
-def _dialogue(turns: tuple[Turn, ...]) -> Table:
+def _dialogue(turns: tuple[PlayedTurn, ...]) -> Table:
     """Each command with its time, and under it, indented, what it caused."""
     lines = Table.grid(padding=(0, 2, 0, 0))
     lines.add_column(no_wrap=True, style="dim")
@@ -89,7 +89,9 @@ def _dialogue(turns: tuple[Turn, ...]) -> Table:
     return lines
 
 
-def _tell_bills(console: Console, every: tuple[Bill, ...], revenue: int, pause: Pause) -> None:
+def _tell_bills(
+    console: Console, every: tuple[TenantBill, ...], revenue: int, pause: Pause
+) -> None:
     pause(SECONDS_FOR_HEADING)
     for bill in every:
         console.print()

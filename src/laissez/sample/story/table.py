@@ -8,13 +8,13 @@ widths, 79 characters in all, so that the eye finds a GPU in the same place in e
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from laissez.demo.amounts import show_clock, show_rate
-from laissez.demo.cluster import Cluster, Row
-from laissez.demo.sentence import scope_in_words
 from laissez.model import OpenOrder
+from laissez.sample.amounts import show_clock, show_rate
+from laissez.sample.story.cluster import ClusterRow, ClusterView
+from laissez.sample.story.sentence import scope_in_words
 
 
-def cluster_table(before: Cluster, after: Cluster) -> Table:
+def cluster_table(before: ClusterView, after: ClusterView) -> Table:
     table = _empty_table()
     for row in after.rows.values():
         old = before.rows.get(row.resource, row)
@@ -24,7 +24,7 @@ def cluster_table(before: Cluster, after: Cluster) -> Table:
     return table
 
 
-def waiting_line(cluster: Cluster) -> str:
+def waiting_line(cluster: ClusterView) -> str:
     if not cluster.waiting:
         return "No order waits."
     return "Waiting: " + "; ".join(map(_order_in_words, cluster.waiting)) + "."
@@ -43,11 +43,11 @@ def _empty_table() -> Table:
     return table
 
 
-def _terms(row: Row) -> tuple[str | None, int, int | None]:
+def _terms(row: ClusterRow) -> tuple[str | None, int, int | None]:
     return row.holder, row.rate, row.limit
 
 
-def _cells(row: Row, mark: str, before: str) -> tuple[str, ...]:
+def _cells(row: ClusterRow, mark: str, before: str) -> tuple[str, ...]:
     return (
         f"{mark} {row.resource}",
         row.holder or "free",
@@ -58,7 +58,7 @@ def _cells(row: Row, mark: str, before: str) -> tuple[str, ...]:
     )
 
 
-def _cause_in_words(row: Row) -> str:
+def _cause_in_words(row: ClusterRow) -> str:
     if row.rival is None:
         return "floor"
     if row.cause == "hold":
@@ -66,7 +66,7 @@ def _cause_in_words(row: Row) -> str:
     return f"{row.rival.tenant} bids for {_short(row.rival.scope)}"
 
 
-def _before_in_words(row: Row, old: Row) -> str:
+def _before_in_words(row: ClusterRow, old: ClusterRow) -> str:
     if row.holder != old.holder:
         return old.holder or "free"
     return show_rate(old.rate)
