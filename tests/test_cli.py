@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from counter import NOON_US, Counter, CounterClient
-from laissez.cli import amounts, clock, connection
-from laissez.cli.exits import MEANINGS
 from laissez.cli.main import cli
+from laissez.cli.terminal import amounts, clock, connection
+from laissez.cli.terminal.exits import MEANINGS
 from laissez.client import Client
 from laissez.client.errors import ConnectionFailed, LoginNeeded, Refusal
 from laissez.client.login import read_login

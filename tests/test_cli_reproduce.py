@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli import reproduce as commands
+from laissez.cli.evaluator import reproduce as commands
 from laissez.cli.main import cli
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures import contention

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import click
 
-from laissez.cli.exits import MEANINGS
 from laissez.cli.main import cli
+from laissez.cli.terminal.exits import MEANINGS
 
 WIDTH = 88
 
