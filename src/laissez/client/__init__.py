@@ -7,6 +7,7 @@ answered yet.
     login                    where to go, and with which token
     connection <- link       one WebSocket; a line that is mended and asks again
     stream                   many listeners, one subscription
+    following                how orders end, as they end
     held, advice, money      a holding as a block; what can be known; amounts
     async_client <- client   the two faces
 """
@@ -24,6 +25,7 @@ from laissez.client.errors import (
     Rejected,
     Unauthenticated,
 )
+from laissez.client.following import OrderEnd
 from laissez.client.held import AsyncHeld, Gone
 from laissez.client.login import Login, find_login, forget_login, read_login, save_login
 
@@ -39,6 +41,7 @@ __all__ = [
     "Login",
     "LoginNeeded",
     "NotFilled",
+    "OrderEnd",
     "Preview",
     "Refusal",
     "Rejected",

@@ -8,6 +8,7 @@ exchange's `Answer` or raises. What makes requests arrive is in `link`, what mak
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from itertools import count
@@ -17,6 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
 from laissez.client.errors import ConnectionFailed, LaissezError, Refusal, check_accepted, refusal
+from laissez.client.following import OrderEnd, follow
 from laissez.client.held import AsyncHold, Watch
 from laissez.client.link import Answered, Asked, Link, Streamed
 from laissez.client.login import find_login
@@ -335,6 +337,29 @@ class AsyncClient:
 
     def close_reader(self, reader: Reader) -> None:
         self._stream.leave(reader)
+
+    async def follow_orders(
+        self, orders: Iterable[str], *, after: int | None = None, wait_s: float | None = None
+    ) -> AsyncIterator[OrderEnd]:
+        """How each of these orders ends, as it ends, until all have or `wait_s` is over.
+
+        With `after`, a sequence number before they were placed (`answer.sequence - 1`), those that
+        have ended meanwhile are told, too. Orders not told of are still open. Stopping early, or
+        being stopped, changes nothing: the orders wait on in the market.
+        """
+        async with contextlib.aclosing(follow(self, orders, after, wait_s)) as batches:
+            async for ends in batches:
+                for end in ends:
+                    yield end
+
+    async def wait_order(
+        self, order: str, *, after: int | None = None, wait_s: float | None = None
+    ) -> OrderEnd | None:
+        """How this order ends; None if it is still open after `wait_s`. As `follow_orders`."""
+        async with contextlib.aclosing(follow(self, [order], after, wait_s)) as batches:
+            async for ends in batches:
+                return ends[0]
+        return None
 
     # Holding and advice -----------------------------------------------------------------------
 

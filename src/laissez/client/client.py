@@ -10,7 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
@@ -19,6 +27,7 @@ from msgspec import UNSET, UnsetType
 from laissez.client.advice import Preview
 from laissez.client.async_client import DEFAULT_RETRY_FOR_S, AsyncClient
 from laissez.client.errors import ConnectionFailed
+from laissez.client.following import OrderEnd, follow
 from laissez.client.held import AsyncHeld, Gone
 from laissez.client.link import Streamed
 from laissez.client.money import Duration, Expiry, Money
@@ -350,6 +359,27 @@ class Client:
             with contextlib.suppress(ConnectionFailed):
                 self._hand_in(lambda: self._async.close_reader(reader))
 
+    def follow_orders(
+        self, orders: Iterable[str], *, after: int | None = None, wait_s: float | None = None
+    ) -> Iterator[OrderEnd]:
+        """How each of these orders ends, as it ends, until all have or `wait_s` is over.
+
+        As in `AsyncClient`: Ctrl-C ends the waiting, and the orders wait on in the market.
+        """
+        batches = follow(self._async, orders, after, wait_s)
+        try:
+            while ends := self.wait_for(_next_of(batches)):
+                yield from ends
+        finally:
+            with contextlib.suppress(ConnectionFailed):
+                self.wait_for(_end(batches))
+
+    def wait_order(
+        self, order: str, *, after: int | None = None, wait_s: float | None = None
+    ) -> OrderEnd | None:
+        """How this order ends; None if it is still open after `wait_s`. As `follow_orders`."""
+        return self.wait_for(self._async.wait_order(order, after=after, wait_s=wait_s))
+
     # Holding and advice -----------------------------------------------------------------------
 
     @contextlib.contextmanager
@@ -388,6 +418,14 @@ class Client:
     ) -> Preview:
         """What an order would do now, by the quote alone; nothing is sent to the market."""
         return self.wait_for(self._async.preview(scope, price=price, limit=limit))
+
+
+async def _next_of(batches: AsyncGenerator[list[OrderEnd], None]) -> list[OrderEnd]:
+    return await anext(batches, [])
+
+
+async def _end(batches: AsyncGenerator[list[OrderEnd], None]) -> None:
+    await batches.aclose()
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

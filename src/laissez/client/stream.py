@@ -79,6 +79,10 @@ class Reader(Listener):
                 raise self._error
             self._news.clear()
             await self._news.wait()
+        return self.take_now()
+
+    def take_now(self) -> list[Streamed]:
+        """Everything unread, which may be nothing."""
         unread = list(self._unread)
         self._unread.clear()
         return unread
