@@ -15,6 +15,7 @@ from laissez.model.message import Message
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.simulation.figures.figure import Summary
+from laissez.simulation.intervals import Interval
 from laissez.simulation.life import Life
 from laissez.simulation.projects import Class, Project
 from laissez.simulation.regimes import Alone
@@ -288,10 +289,27 @@ def _against(comparison: Comparison) -> Iterator[str]:
         if found is None:
             yield f"Nobody loses anything under {other}, so the market can't lose less."
             continue
-        word = "less" if found.estimate >= 0 else "more"
-        sides = (found.low, found.high)
-        spread = "" if None in sides else " ({:.0%} to {:.0%})".format(*sides)
-        yield f"The market loses {abs(found.estimate):.0%} {word} than {other}{spread}."
+        mine, its = (_lost(comparison, name) for name in ("market", other))
+        yield _verdict(other, mine, its, found, len(comparison.seeds))
+
+
+def _lost(comparison: Comparison, contract: str) -> float:
+    """The share that is lost under a contract, on average over the seeds."""
+    return fmean(run.outcome.degradation for run in comparison.played[contract])
+
+
+def _verdict(other: str, mine: float, its: float, found: Interval, seeds: int) -> str:
+    """A share of a small loss looks large, so what is lost stands beside it; and who loses less is
+    said only where chance does not explain it."""
+    both = f"The market loses {mine:.1%}, {other} {its:.1%}"
+    if seeds == 1:
+        return f"{both}, with one seed; whether that is chance, more --seeds tell."
+    word = "less" if found.estimate >= 0 else "more"
+    share = f"{abs(found.estimate):.0%} {word}"
+    if found.low is None or found.high is None or found.low <= 0 <= found.high:
+        return f"{both}: {share}, which may be chance with {seeds} seeds."
+    low, high = sorted((abs(found.low), abs(found.high)))
+    return f"{both}: {share} ({low:.0%} to {high:.0%})."
 
 
 def run_report(found: ScenarioCompared, contract: str) -> Iterator[RenderableType]:

@@ -1,7 +1,7 @@
 """Amounts as people read them: dollars, durations, local times, counts.
 
-A rate is shown exactly, so that what is shown can be typed in again; a charge is rounded, half up,
-to a hundredth of a cent. Nothing is computed with what these functions return.
+A rate is rounded up to a hundredth of a cent, so that what is shown can be typed in again and is
+enough; a charge is rounded half up. Nothing is computed with what these functions return.
 """
 
 from __future__ import annotations
