@@ -78,7 +78,7 @@ def test_from_login_to_bill(service: Served, operator: Desk, tmp_path: Path) -> 
     assert ml.json("bill", "--explain")["charge_micros_us_per_hour"] > 0
     assert operator.json("tenants")[0]["tenant"] == "ml"
     ml.run("buy", "h100/us-west", "--price", "3.20")
-    drained = operator.json("topology", "drain", "h100/us-west", "--grace", "0s")
+    drained = operator.json("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
     assert len(drained["withdrawn"]) == 1
     assert operator.json("topology", "show", "h100/us-west") == []
     found = json.loads(operator.run("journal", "verify", str(tmp_path / "market"), "--json"))

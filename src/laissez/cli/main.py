@@ -138,6 +138,18 @@ class LazyGroup(click.Group):
                     return command
         return None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name in known or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        # As click itself says it in groups whose commands it knows.
+        near = import_module("difflib").get_close_matches(name, known)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, entries in COMMANDS:
             with formatter.section(title):

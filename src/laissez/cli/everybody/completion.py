@@ -15,7 +15,8 @@ from laissez.cli.terminal.output import json_option, say_json
 def completion(shell: str, as_json: bool) -> None:
     """Print the script that completes words.
 
-    With it, your shell knows the commands and their options.
+    With it, your shell knows the commands and their options, and asks the service for the scopes,
+    orders and holdings that you may name.
 
     \b
     Where to put it:

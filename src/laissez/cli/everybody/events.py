@@ -9,6 +9,7 @@ import click
 
 from laissez.cli.terminal import connection
 from laissez.cli.terminal.amounts import show_clock, show_rate
+from laissez.cli.terminal.completing import complete_scope
 from laissez.cli.terminal.output import json_option, say, say_json
 from laissez.cli.terminal.sentences import sentence
 from laissez.model import Happened, Quotes, Rates, Resync
@@ -17,7 +18,13 @@ from laissez.model import Happened, Quotes, Rates, Resync
 @click.command()
 @click.option("--after", type=click.IntRange(0), help="Begin after this sequence number.")
 @click.option("--rates", is_flag=True, help="Also the rates of what you hold, once a second.")
-@click.option("--quotes", metavar="SCOPE", multiple=True, help="Also the quotes of a scope.")
+@click.option(
+    "--quotes",
+    metavar="SCOPE",
+    multiple=True,
+    shell_complete=complete_scope,
+    help="Also the quotes of a scope.",
+)
 @json_option
 def events(after: int | None, rates: bool, quotes: tuple[str, ...], as_json: bool) -> None:
     """Follow what happens, as it happens.

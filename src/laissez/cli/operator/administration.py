@@ -5,15 +5,28 @@ A new secret is the only thing on stdout, so that it can be piped to where it be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import click
+from msgspec import structs
 
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_time
-from laissez.cli.terminal.output import json_option, say, say_json, say_table, warn
+from laissez.cli.terminal.completing import complete_token, complete_webhook
+from laissez.cli.terminal.nearby import did_you_mean
+from laissez.cli.terminal.output import (
+    ask,
+    json_option,
+    say,
+    say_json,
+    say_table,
+    warn,
+    yes_option,
+)
 from laissez.cli.terminal.parameters import duration
-from laissez.model import Role, TokenInfo, WebhookRemoved
+from laissez.client.errors import Refusal, Unauthenticated
+from laissez.model import Role, ServiceCode, TokenInfo, WebhookRemoved
 
 US_PER_S = 1_000_000
 
@@ -63,16 +76,51 @@ def list_tokens(as_json: bool) -> None:
 
 
 @tokens.command("revoke")
-@click.argument("token_id", metavar="ID")
+@click.argument("token_id", metavar="ID", shell_complete=complete_token)
+@yes_option
 @json_option
-def revoke_token(token_id: str, as_json: bool) -> None:
-    """End a token at once, and every connection that uses it."""
+def revoke_token(token_id: str, yes: bool, as_json: bool) -> None:
+    """End a token at once, and every connection that uses it.
+
+    Asks before the last operator's token is ended: then nobody can operate, until somebody at the
+    service's machine makes another with 'laissez up FOLDER --new-operator-token'.
+    """
     with connection.connect() as client:
-        info = client.revoke_token(token_id)
+        now_us, told = client.status().at, client.tokens()
+        meant = next((each for each in told if each.token == token_id), None)
+        if meant is None:
+            hint = did_you_mean(token_id, (each.token for each in told))
+            raise Refusal(
+                ServiceCode.NOT_FOUND,
+                f"there is no token {token_id!r}; 'laissez tokens list' shows all{hint}",
+            )
+        if _is_last_operator(meant, told, now_us) and not yes:
+            ask(
+                f"{token_id} is the last operator's token. Without it nobody can set floors or "
+                "make tokens, until the service is started again with 'laissez up FOLDER "
+                "--new-operator-token'. Revoke it?"
+            )
+        try:
+            info, is_own = client.revoke_token(token_id), False
+        except Unauthenticated:
+            # The token was good a moment ago. The service hangs up on whoever uses a dead one,
+            # sooner than it answers: so it was this one.
+            info, is_own = structs.replace(meant, revoked_us=now_us), True
     if as_json:
         say_json(info)
-    else:
-        say(f"token {info.token} for {_whose(info)} is revoked")
+        return
+    say(f"token {info.token} for {_whose(info)} is revoked")
+    if is_own:
+        say("it was your own: log in with another to go on")
+
+
+def _is_alive(info: TokenInfo, now_us: int) -> bool:
+    return info.revoked_us is None and (info.expires_us is None or info.expires_us > now_us)
+
+
+def _is_last_operator(info: TokenInfo, told: Sequence[TokenInfo], now_us: int) -> bool:
+    operators = [each for each in told if each.role == "operator" and _is_alive(each, now_us)]
+    return [each.token for each in operators] == [info.token]
 
 
 def _whose(info: TokenInfo) -> str:
@@ -119,7 +167,7 @@ def list_webhooks(as_json: bool) -> None:
 
 
 @webhooks.command("remove")
-@click.argument("webhook_id", metavar="ID")
+@click.argument("webhook_id", metavar="ID", shell_complete=complete_webhook)
 @json_option
 def remove_webhook(webhook_id: str, as_json: bool) -> None:
     """Post nothing more to a webhook."""

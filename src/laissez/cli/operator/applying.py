@@ -6,7 +6,7 @@ withdrawn without a yes. What a cordon keeps out stays out: uncordoning brings i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -25,7 +25,9 @@ from laissez.cli.terminal.output import (
     say,
     say_json,
     say_table,
+    yes_option,
 )
+from laissez.cli.terminal.sending import part_of
 from laissez.cli.terminal.sentences import guard_in_words
 from laissez.client import Client
 from laissez.model import (
@@ -37,7 +39,7 @@ from laissez.model import (
     Refused,
     WithdrawResource,
 )
-from laissez.topology import Cluster, Guard, Plan, Resource, difference, fold, read_cluster
+from laissez.topology import Cluster, Guard, Plan, Resource, difference, expand, fold, read_cluster
 
 FOLDS_SHOWN = 8
 
@@ -92,7 +94,7 @@ class _Proposal(msgspec.Struct, frozen=True):
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--yes", is_flag=True, help="Withdraw what is held without asking.")
+@yes_option
 @dry_run_option
 @json_option
 def apply(file: Path, yes: bool, dry_run: bool, as_json: bool) -> None:
@@ -159,13 +161,8 @@ def _carry_out(
     total = sum(map(len, stages))
     answers: list[Answer | Refused] = []
     for stage in stages:
-        answers += client.send_all(stage, progress=_from(len(answers), total, progress))
+        answers += client.send_all(stage, progress=part_of(len(answers), total, progress))
     return answers
-
-
-def _from(before: int, total: int, progress: ShownProgress) -> ShownProgress:
-    """The progress of one stage, as a part of the whole."""
-    return lambda done, _: progress(before + done, total)
 
 
 def _is_under(path: str, scopes: set[str]) -> bool:
@@ -182,8 +179,12 @@ def _ask(proposal: _Proposal) -> None:
 
 def _show(proposal: _Proposal) -> None:
     plan = proposal.plan
-    held = len(proposal.held)
-    ends = f"would end {counted(held, 'holding')}" if held else "none is held"
+    held = set(proposal.held)
+
+    def ends(paths: Sequence[str]) -> str:
+        count = sum(path in held for path in paths)
+        return f"would end {counted(count, 'holding')}" if count else "none is held"
+
     rows = [
         *_paths("withdraw", plan.withdraw, ends),
         *(("guard", "1", each.tree, guard_in_words(each)) for each in proposal.guards()),
@@ -202,11 +203,14 @@ def _show(proposal: _Proposal) -> None:
     say_table(*columns, rows=rows, right=("count",), nothing="the market has all of it already")
 
 
-def _paths(step: str, paths: Sequence[str], remark: str) -> Iterable[tuple[str, ...]]:
-    """A row for each fold of the paths, the first few."""
+def _paths(
+    step: str, paths: Sequence[str], remark: str | Callable[[Sequence[str]], str]
+) -> Iterable[tuple[str, ...]]:
+    """A row for each fold of the paths, the first few; a remark may be of the row's own paths."""
     folds = fold(paths)
+    said = remark if callable(remark) else lambda _: remark
     for each in folds[:FOLDS_SHOWN]:
-        yield step, f"{each.count:,}", each.pattern, remark
+        yield step, f"{each.count:,}", each.pattern, said(expand(each.pattern))
     if len(folds) > FOLDS_SHOWN:
-        more = sum(each.count for each in folds[FOLDS_SHOWN:])
-        yield step, f"{more:,}", "... more", remark
+        more = [path for each in folds[FOLDS_SHOWN:] for path in expand(each.pattern)]
+        yield step, f"{len(more):,}", "... more", said(more)

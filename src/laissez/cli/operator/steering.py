@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from laissez.cli.terminal import connection
@@ -13,9 +15,12 @@ from laissez.cli.terminal.amounts import (
     show_rate,
 )
 from laissez.cli.terminal.answers import say_answer
+from laissez.cli.terminal.completing import complete_scope, complete_tree
 from laissez.cli.terminal.documents import WouldChange
-from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table
+from laissez.cli.terminal.nearby import scope_meant
+from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table, warn
 from laissez.cli.terminal.parameters import dollars, duration, percent
+from laissez.client import Client
 from laissez.model import ChangeFloor
 
 
@@ -28,21 +33,26 @@ def floor() -> None:
 
 
 @floor.command("set")
-@click.argument("scope")
+@click.argument("scope", shell_complete=complete_scope)
 @click.argument("amount", type=dollars)
 @dry_run_option
 @json_option
 def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
     """Set the lowest price for everything under a scope; 0 takes it away.
 
-    Holders whose limit is below the new floor lose what they hold.
+    Holders whose limit is below the new floor lose what they hold. A floor may be set before there
+    is anything under it; that is said, in case the name was mistyped.
     """
     with connection.connect() as client:
+        floors = client.floors()
+        resources = client.resources(scope)
+        if not resources and scope not in floors.floors:
+            _say_empty(client, scope, floors.cordons)
         if not dry_run:
             say_answer(client.set_floor(scope, amount), as_json=as_json)
             return
-        present = client.floors().floors.get(scope, 0)
-        held = tuple(each.resource for each in client.resources(scope) if each.owner is not None)
+    present = floors.floors.get(scope, 0)
+    held = tuple(each.resource for each in resources if each.owner is not None)
     message = (
         f"the floor of {scope} would go from {show_rate(present)} to {show_rate(amount)}; "
         f"of {counted(len(held), 'holding')} under it, those with a limit below that would be lost"
@@ -51,6 +61,15 @@ def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
         say_json(WouldChange(held, message))
     else:
         say(message)
+
+
+def _say_empty(client: Client, scope: str, cordons: Sequence[str]) -> None:
+    over = [each for each in cordons if f"{scope}/".startswith(f"{each}/")]
+    why = f" (cordoned: {', '.join(over)})" if over else ""
+    hint = scope_meant(client, scope)
+    warn(
+        f"laissez: there is nothing under {scope} now{why}; the floor waits for what is added{hint}"
+    )
 
 
 @floor.command("show")
@@ -75,7 +94,7 @@ def guard() -> None:
 
 
 @guard.command("set")
-@click.argument("tree")
+@click.argument("tree", shell_complete=complete_tree)
 @click.option("--rise", type=percent, help="A price rises at most so much in a window: 25%.")
 @click.option("--fall", type=dollars, help="A floor falls at most so much in a window: 0.50.")
 @click.option("--hold", type=duration, help="What was won is safe for so long: 2s.")
@@ -98,7 +117,7 @@ def set_guard(
 
 
 @guard.command("off")
-@click.argument("tree")
+@click.argument("tree", shell_complete=complete_tree)
 @json_option
 def guard_off(tree: str, as_json: bool) -> None:
     """Switch all guards of a tree off."""

@@ -8,10 +8,13 @@ import click
 
 from laissez.cli.operator.applying import apply
 from laissez.cli.operator.draining import drain
+from laissez.cli.operator.uncordoning import uncordon
 from laissez.cli.terminal import connection
 from laissez.cli.terminal.amounts import counted, show_rate
+from laissez.cli.terminal.completing import complete_scope
+from laissez.cli.terminal.nearby import near_names_shown, scope_meant
 from laissez.cli.terminal.output import json_option, say, say_json, say_table
-from laissez.model import Answer, Resource, ResourceAdded, ResourceWithdrawn
+from laissez.model import Resource, ResourceWithdrawn
 from laissez.topology import expand, fold
 
 
@@ -22,10 +25,11 @@ def topology() -> None:
 
 topology.add_command(apply)
 topology.add_command(drain)
+topology.add_command(uncordon)
 
 
 @topology.command("show")
-@click.argument("scope", required=False)
+@click.argument("scope", required=False, shell_complete=complete_scope)
 @json_option
 def show(scope: str | None, as_json: bool) -> None:
     """Show all resources, or those under a scope, folded into ranges.
@@ -35,6 +39,9 @@ def show(scope: str | None, as_json: bool) -> None:
     with connection.connect() as client:
         resources = client.resources(scope)
         cordons = client.floors().cordons
+        nothing = "the market has no resource yet"
+        if scope and not resources:
+            nothing = f"there is nothing under {scope}{scope_meant(client, scope)}"
     if as_json:
         say_json(resources)
         return
@@ -46,7 +53,7 @@ def show(scope: str | None, as_json: bool) -> None:
         "rate",
         rows=_folded_rows(resources),
         right=("count", "held", "tenants", "rate"),
-        nothing=f"there is nothing under {scope}" if scope else "the market has no resource yet",
+        nothing=nothing,
     )
     for cordon in cordons:
         say(f"{cordon} is cordoned")
@@ -73,7 +80,7 @@ def _folded_rows(resources: Sequence[Resource]) -> list[tuple[str, ...]]:
 
 
 @topology.command("cordon")
-@click.argument("scope")
+@click.argument("scope", shell_complete=complete_scope)
 @json_option
 def cordon(scope: str, as_json: bool) -> None:
     """Take what is idle under a scope out of the market, and the rest as it is left.
@@ -82,28 +89,12 @@ def cordon(scope: str, as_json: bool) -> None:
     it back.
     """
     with connection.connect() as client:
-        answer = client.cordon(scope)
+        with near_names_shown(client, scope):
+            answer = client.cordon(scope)
         held = len(client.resources(scope))
     if as_json:
         say_json(answer)
     else:
-        out = counted(_count(answer, ResourceWithdrawn), "resource")
+        gone = sum(isinstance(event, ResourceWithdrawn) for event in answer.events)
+        out = counted(gone, "resource")
         say(f"{scope} is cordoned: {out} out, {counted(held, 'resource')} still held")
-
-
-@topology.command("uncordon")
-@click.argument("scope")
-@json_option
-def uncordon(scope: str, as_json: bool) -> None:
-    """Bring back what a cordon took out."""
-    with connection.connect() as client:
-        answer = client.uncordon(scope)
-    if as_json:
-        say_json(answer)
-    else:
-        back = counted(_count(answer, ResourceAdded), "resource")
-        say(f"{scope} is open again: {back} back")
-
-
-def _count(answer: Answer, kind: type) -> int:
-    return sum(isinstance(event, kind) for event in answer.events)

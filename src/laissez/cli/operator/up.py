@@ -46,13 +46,37 @@ SAMPLE_NOTE = "sample"
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="laissez-data")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=DEFAULT_PORT, show_default=True, help="Port; 0 for any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="Port; 0 for any free one.",
+)
 @click.option("--tls-certificate", type=click.Path(path_type=Path), help="Certificate, as PEM.")
 @click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key, as PEM.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of it does TLS.")
-@click.option("--requests-per-s", default=1_000, show_default=True, help="Allowance of a token.")
-@click.option("--connections", default=100, show_default=True, help="Connections of a token.")
-@click.option("--settle-every-s", default=3_600, show_default=True, help="Statement period.")
+@click.option(
+    "--requests-per-s",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="Allowance of a token.",
+)
+@click.option(
+    "--connections",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Connections of a token.",
+)
+@click.option(
+    "--settle-every-s",
+    type=click.IntRange(1),
+    default=3_600,
+    show_default=True,
+    help="Statement period.",
+)
 @click.option("--new-operator-token", is_flag=True, help="Make another one, and show it once.")
 @click.option("--sample", is_flag=True, help="With a sample cluster and tenants that trade.")
 @click.option("--seed", type=int, help="For the sample's tenants; drawn and shown if left out.")

@@ -14,9 +14,20 @@ from laissez.cli.terminal.amounts import (
     show_rate,
     show_time,
 )
-from laissez.cli.terminal.answers import say_answer, say_answers
+from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
+from laissez.cli.terminal.completing import complete_holding
 from laissez.cli.terminal.documents import WouldChange
-from laissez.cli.terminal.output import ask, dry_run_option, json_option, say, say_json, say_table
+from laissez.cli.terminal.nearby import did_you_mean
+from laissez.cli.terminal.output import (
+    ask,
+    dry_run_option,
+    few,
+    json_option,
+    say,
+    say_json,
+    say_table,
+    yes_option,
+)
 from laissez.cli.terminal.parameters import dollars
 from laissez.client import Client
 from laissez.model import Holding, Release
@@ -74,7 +85,7 @@ def _safety(held: Holding, now_us: int) -> str:
 
 
 @click.command()
-@click.argument("resource")
+@click.argument("resource", shell_complete=complete_holding)
 @click.argument("amount", type=dollars)
 @dry_run_option
 @json_option
@@ -97,10 +108,14 @@ def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
 
 
 def _find(client: Client, resource: str) -> Holding:
-    for each in client.holdings():
+    held = client.holdings()
+    for each in held:
         if each.resource == resource:
             return each
-    raise click.UsageError(f"you don't hold {resource!r}; 'laissez holdings' lists what you hold")
+    hint = did_you_mean(resource, (each.resource for each in held))
+    raise click.UsageError(
+        f"you don't hold {resource!r}; 'laissez holdings' lists what you hold{hint}"
+    )
 
 
 def _say_would(would: WouldChange, *, as_json: bool) -> None:
@@ -111,9 +126,9 @@ def _say_would(would: WouldChange, *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("resources", metavar="[RESOURCE]...", nargs=-1)
+@click.argument("resources", metavar="[RESOURCE]...", nargs=-1, shell_complete=complete_holding)
 @click.option("--all", "every", is_flag=True, help="All that you hold; asks first.")
-@click.option("--yes", is_flag=True, help="Don't ask.")
+@yes_option
 @dry_run_option
 @json_option
 def release(
@@ -127,12 +142,13 @@ def release(
             resources = tuple(each.resource for each in client.holdings())
         count = counted(len(resources), "resource")
         if dry_run:
-            message = f"{count} would be given back: {', '.join(resources)}"
+            message = f"{count} would be given back: {few(resources)}"
             _say_would(
                 WouldChange(resources, message if resources else "nothing is held"), as_json=as_json
             )
             return
         if every and resources and not yes:
             ask(f"Give back {count}?")
-        answers = client.send_all([Release(resource) for resource in resources])
+        wanted = [Release(resource) for resource in resources]
+        answers = send_all_shown(client, wanted, "releasing", as_json=as_json)
     say_answers(answers, as_json=as_json, nothing="nothing is held")

@@ -8,8 +8,10 @@ from msgspec import UNSET
 from laissez.cli.tenant.buying import say_preview
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_rate, show_time
-from laissez.cli.terminal.answers import say_answer, say_answers
+from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
+from laissez.cli.terminal.completing import complete_order, complete_scope
 from laissez.cli.terminal.documents import ExplainedOrder
+from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table
 from laissez.cli.terminal.parameters import dollars, duration
 from laissez.client import Client
@@ -17,7 +19,9 @@ from laissez.model import CancelOrder, OpenOrder, Quoted
 
 
 @click.command()
-@click.argument("scopes", metavar="SCOPE...", nargs=-1, required=True)
+@click.argument(
+    "scopes", metavar="SCOPE...", nargs=-1, required=True, shell_complete=complete_scope
+)
 @json_option
 def quote(scopes: tuple[str, ...], as_json: bool) -> None:
     """Say what a resource would cost now.
@@ -25,7 +29,10 @@ def quote(scopes: tuple[str, ...], as_json: bool) -> None:
     A tenant sees the quotes of whole trees (h100), and of every scope around what it holds.
     """
     with connection.connect() as client:
-        quotes = [client.quote(scope) for scope in scopes]
+        quotes = []
+        for scope in scopes:
+            with near_names_shown(client, scope):
+                quotes.append(client.quote(scope))
     if as_json:
         say_json(quotes)
     else:
@@ -72,7 +79,7 @@ def _cells(order: OpenOrder, now_us: int) -> tuple[str, ...]:
 
 
 @click.command()
-@click.argument("order")
+@click.argument("order", shell_complete=complete_order)
 @click.option("--price", type=dollars, help="What to press with now.")
 @click.option("--limit", type=dollars, help="How far to follow.")
 @click.option("--expires", type=duration, help="End it so long from now.")
@@ -114,14 +121,16 @@ def amend(
 
 
 def _find(client: Client, order: str) -> OpenOrder:
-    for each in client.orders():
+    present = client.orders()
+    for each in present:
         if each.order == order:
             return each
-    raise click.UsageError(f"you have no order {order!r}; 'laissez orders' lists yours")
+    hint = did_you_mean(order, (each.order for each in present))
+    raise click.UsageError(f"you have no order {order!r}; 'laissez orders' lists yours{hint}")
 
 
 @click.command()
-@click.argument("orders", metavar="[ORDER]...", nargs=-1)
+@click.argument("orders", metavar="[ORDER]...", nargs=-1, shell_complete=complete_order)
 @click.option("--all", "every", is_flag=True, help="All your orders.")
 @json_option
 def cancel(orders: tuple[str, ...], every: bool, as_json: bool) -> None:
@@ -130,5 +139,6 @@ def cancel(orders: tuple[str, ...], every: bool, as_json: bool) -> None:
         raise click.UsageError("name the orders to cancel, or say --all")
     with connection.connect() as client:
         meant = [each.order for each in client.orders()] if every else orders
-        answers = client.send_all([CancelOrder(order) for order in meant])
+        wanted = [CancelOrder(order) for order in meant]
+        answers = send_all_shown(client, wanted, "cancelling", as_json=as_json)
     say_answers(answers, as_json=as_json, nothing="you have no order to cancel")

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import click
 
 from laissez.cli.terminal.exits import Exit, Failure, tell_failure
-from laissez.cli.terminal.output import say_json, warn
+from laissez.cli.terminal.output import progress_bar, say, say_json, warn
+from laissez.cli.terminal.sending import send_paced
 from laissez.cli.terminal.sentences import LINES_MAX, say_events
-from laissez.model import Answer, Refused, Rejected
+from laissez.client import Client
+from laissez.model import Answer, Instruction, Refused, Rejected
 
 
 def refusal_in(answer: Answer | Refused) -> Refused | None:
@@ -38,6 +40,25 @@ def end_with(refused: Sequence[Refused], *, as_json: bool) -> None:
     click.get_current_context().exit(Exit.REFUSED)
 
 
+def send_all_shown(
+    client: Client, instructions: Sequence[Instruction], title: str, *, as_json: bool
+) -> list[Answer | Refused]:
+    """Make many changes, with a bar; an interruption says what was done until then."""
+    outcomes: list[Answer | Refused] = []
+    try:
+        with progress_bar(title, as_json=as_json) as progress:
+            send_paced(client, instructions, outcomes, progress)
+    except KeyboardInterrupt:
+        if not as_json:
+            done = len(outcomes) - len(refusals_in(outcomes))
+            warn(
+                f"laissez: stopped after {done:,} of {len(instructions):,}; what was on its way "
+                "may be done, too. Run it again for the rest"
+            )
+        raise
+    return outcomes
+
+
 def say_answer(answer: Answer, *, as_json: bool) -> None:
     """What one change did."""
     if as_json:
@@ -55,4 +76,6 @@ def say_answers(answers: Sequence[Answer | Refused], *, as_json: bool, nothing: 
         events = [e for answer in done for e in answer.events if not isinstance(e, Rejected)]
         if events or not answers:
             say_events(events, nothing)
+        if len(events) > LINES_MAX:
+            say(f"{len(answers) - len(refusals_in(answers)):,} of {len(answers):,} done")
     end_with(refusals_in(answers), as_json=as_json)

@@ -9,6 +9,8 @@ CA_VARIABLE = "LAISSEZ_CA_FILE"
 PATIENCE_S = 3.0
 
 
-def connect(url: str | None = None, token: str | None = None) -> Client:
+def connect(
+    url: str | None = None, token: str | None = None, *, patience_s: float = PATIENCE_S
+) -> Client:
     """A client of the given service, or of the one that was logged in to."""
-    return Client(url, token, retry_for_s=PATIENCE_S, ca_file=os.environ.get(CA_VARIABLE))
+    return Client(url, token, retry_for_s=patience_s, ca_file=os.environ.get(CA_VARIABLE))

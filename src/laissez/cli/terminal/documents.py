@@ -85,6 +85,32 @@ class TopologyPlan(Message, frozen=True):
     refused: tuple[Refused, ...] = ()
 
 
+class DrainPlan(Message, frozen=True):
+    """What a drain would do: `resources` are held now, and `idle` leaves at once."""
+
+    scope: str
+    resources: tuple[str, ...]
+    tenants: tuple[str, ...]
+    idle: tuple[str, ...]
+    grace_us: int
+    message: str
+
+
+class Uncordoned(Message, frozen=True):
+    """What came back, and what did not.
+
+    `cordoned` lies under one of `cordons`, which are still there; `withdrawn` was taken out by
+    name. Both are what is known of the newest commands: with `is_complete` false, nothing is.
+    """
+
+    scope: str
+    back: tuple[str, ...]
+    cordons: tuple[str, ...]
+    cordoned: tuple[str, ...]
+    withdrawn: tuple[str, ...]
+    is_complete: bool
+
+
 class Drained(Message, frozen=True):
     """`left` went by themselves, `withdrawn` when the grace was over."""
 

@@ -24,6 +24,7 @@ class Exit(IntEnum):
     UNREACHABLE = 4
     NOT_LOGGED_IN = 5
     UNSOUND = 6
+    IN_USE = 7
     DEFECT = 70
     INTERRUPTED = 130
     BROKEN_PIPE = 141
@@ -37,6 +38,7 @@ MEANINGS = {
     Exit.UNREACHABLE: "the service can't be reached",
     Exit.NOT_LOGGED_IN: "not logged in, or the token is no longer good",
     Exit.UNSOUND: "the journal is not sound",
+    Exit.IN_USE: "another service runs on the folder",
     Exit.DEFECT: "a defect of laissez itself; please report it",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
     Exit.BROKEN_PIPE: "whoever read the output went away",
@@ -76,7 +78,12 @@ def usage_failure(error: click.ClickException) -> Failure:
         return Failure(Exit.USAGE, "bad_file", message, error.problems)
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "laissez"
-        message = f"{message[:1].lower()}{message[1:].rstrip('.')}; see '{where} --help'"
+        message = f"{message[:1].lower()}{message[1:].rstrip('.')}"
+        message = (
+            f"{message} See '{where} --help'"
+            if message.endswith(("?", ")"))
+            else (f"{message}; see '{where} --help'")
+        )
     return Failure(Exit.USAGE, "usage", message)
 
 

@@ -10,9 +10,14 @@ import sqlite3
 
 from laissez.cli.terminal.exits import Exit, Failure
 from laissez.client import errors
-from laissez.exchange.journal import JournalError
+from laissez.exchange.journal import JournalError, JournalInUse
 from laissez.model import ServiceCode
 from laissez.topology import TopologyError
+
+NOT_GOOD = (
+    "this token is unknown here, expired or revoked; ask the operator for another, and use it with "
+    "'laissez login'"
+)
 
 
 def failure_of(error: Exception) -> Failure:
@@ -21,9 +26,11 @@ def failure_of(error: Exception) -> Failure:
     if isinstance(error, errors.ConnectionFailed):
         return Failure(Exit.UNREACHABLE, "unreachable", str(error))
     if isinstance(error, errors.Refusal):
-        is_nobody = error.code == ServiceCode.UNAUTHENTICATED
-        exit_code = Exit.NOT_LOGGED_IN if is_nobody else Exit.REFUSED
-        return Failure(exit_code, str(error.code), error.message)
+        if error.code == ServiceCode.UNAUTHENTICATED:
+            return Failure(Exit.NOT_LOGGED_IN, str(error.code), NOT_GOOD)
+        return Failure(Exit.REFUSED, str(error.code), error.message)
+    if isinstance(error, JournalInUse):
+        return Failure(Exit.IN_USE, "journal_in_use", str(error))
     if isinstance(error, JournalError):
         return Failure(Exit.UNSOUND, "journal_unsound", str(error))
     if isinstance(error, sqlite3.DatabaseError):

@@ -27,6 +27,7 @@ from laissez.model.message import Message
 from laissez.model.wire import encode, encode_all
 
 PIPE_WIDTH = 100_000
+FEW = 5
 
 ShownProgress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
@@ -45,6 +46,10 @@ def dry_run_option(function: CommandFunction) -> CommandFunction:
     return click.option(
         "--dry-run", is_flag=True, help="Say what would happen, and change nothing."
     )(function)
+
+
+def yes_option(function: CommandFunction) -> CommandFunction:
+    return click.option("--yes", is_flag=True, help="Don't ask.")(function)
 
 
 def say_json(said: Message | Sequence[Message]) -> None:
@@ -118,6 +123,13 @@ def _rendered(shown: RenderableType) -> str:
     console.print(shown, soft_wrap=isinstance(shown, Text))
     lines = file.getvalue().split("\n")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def few(names: Sequence[str]) -> str:
+    """The first few of many names, and how many more there are."""
+    if len(names) <= FEW + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:FEW])} and {len(names) - FEW:,} more"
 
 
 def ask(question: str) -> None:
