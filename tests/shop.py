@@ -49,7 +49,10 @@ class Shop:
             self.asked.append((url, token))
             return connect()
 
-        self._monkeypatch.setattr(connection, "connect", connected)
+        self.connect_with(connected)
+
+    def connect_with(self, connect: Callable[..., object]) -> None:
+        self._monkeypatch.setattr(connection, "connect", connect)
 
     def rival(self, price: int, limit: int) -> None:
         """Somebody else orders any GPU."""

@@ -96,9 +96,9 @@ def revoke_token(token_id: str, yes: bool, as_json: bool) -> None:
             )
         if _is_last_operator(meant, told, now_us) and not yes:
             ask(
-                f"{token_id} is the last operator's token. Without it nobody can set floors or "
-                "make tokens, until the service is started again with 'laissez up FOLDER "
-                "--new-operator-token'. Revoke it?"
+                f"Revoke the last operator's token, {token_id}?",
+                after="Without an operator's token nobody can set floors or make tokens, until the "
+                "service is started again with 'laissez up FOLDER --new-operator-token'.",
             )
         try:
             info, is_own = client.revoke_token(token_id), False

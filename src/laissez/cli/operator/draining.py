@@ -59,7 +59,7 @@ def drain(scope: str, grace: int, yes: bool, dry_run: bool, as_json: bool) -> No
                 say(plan.message)
             return
         if (plan.resources or plan.idle) and not yes:
-            ask(f"{plan.message}. Drain it?")
+            ask(f"Drain {scope}?", after=plan.message)
         with near_names_shown(client, scope):
             client.cordon(scope)
         # Here the grace begins: whoever is to be told that it ends is told now.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 
 from laissez.cli.terminal import connection
@@ -44,15 +42,14 @@ def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
     is anything under it; that is said, in case the name was mistyped.
     """
     with connection.connect() as client:
-        floors = client.floors()
-        resources = client.resources(scope)
-        if not resources and scope not in floors.floors:
-            _say_empty(client, scope, floors.cordons)
-        if not dry_run:
-            say_answer(client.set_floor(scope, amount), as_json=as_json)
+        answer = None if dry_run else client.set_floor(scope, amount)
+        if amount and client.quote(scope).rate is None:
+            _say_empty(client, scope)
+        if answer is not None:
+            say_answer(answer, as_json=as_json)
             return
-    present = floors.floors.get(scope, 0)
-    held = tuple(each.resource for each in resources if each.owner is not None)
+        present = client.floors().floors.get(scope, 0)
+        held = tuple(each.resource for each in client.resources(scope) if each.owner is not None)
     message = (
         f"the floor of {scope} would go from {show_rate(present)} to {show_rate(amount)}; "
         f"of {counted(len(held), 'holding')} under it, those with a limit below that would be lost"
@@ -63,9 +60,9 @@ def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
         say(message)
 
 
-def _say_empty(client: Client, scope: str, cordons: Sequence[str]) -> None:
-    over = [each for each in cordons if f"{scope}/".startswith(f"{each}/")]
-    why = f" (cordoned: {', '.join(over)})" if over else ""
+def _say_empty(client: Client, scope: str) -> None:
+    over = [each for each in client.floors().cordons if f"{scope}/".startswith(f"{each}/")]
+    why = f" ({', '.join(over)} is cordoned)" if over else ""
     hint = scope_meant(client, scope)
     warn(
         f"laissez: there is nothing under {scope} now{why}; the floor waits for what is added{hint}"

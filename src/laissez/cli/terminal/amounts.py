@@ -43,11 +43,13 @@ def show_basis_points(points: int | None) -> str:
 
 
 def show_duration(length_us: int | None) -> str:
-    """The two largest units that matter: `2h 5m`, `1.5s`."""
+    """The two largest units that matter: `2h 5m`, `1.5s`; of seconds, the thousandths."""
     if length_us is None:
         return ""
     if length_us < 60 * US_PER_S:
         whole, fraction = divmod(length_us, US_PER_S)
+        if whole:
+            fraction -= fraction % 1_000
         return f"{whole}.{fraction:06}".rstrip("0").rstrip(".") + "s"
     parts, left_s = [], length_us // US_PER_S
     for unit, seconds in _UNITS_S:

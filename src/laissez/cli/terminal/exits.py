@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
+import textwrap
 import traceback
 from enum import IntEnum
 from typing import NamedTuple
@@ -87,6 +90,17 @@ def usage_failure(error: click.ClickException) -> Failure:
     return Failure(Exit.USAGE, "usage", message)
 
 
+def say_beside(text: str) -> None:
+    """Say something on stderr; on a terminal no word is broken at the edge."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(
+            textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+            for line in text.split("\n")
+        )
+    click.echo(text, err=True)
+
+
 def tell_failure(failure: Failure, *, as_json: bool) -> None:
     """Say on stderr what went wrong."""
     if os.environ.get("LAISSEZ_DEBUG") == "1":
@@ -97,4 +111,4 @@ def tell_failure(failure: Failure, *, as_json: bool) -> None:
             said["problems"] = [each._asdict() for each in failure.problems]
         click.echo(json.dumps(said), err=True)
     else:
-        click.echo(f"laissez: {failure.message}", err=True)
+        say_beside(f"laissez: {failure.message}")

@@ -23,7 +23,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean h100/us-east?`, or nothing if no name is near."""
     # Long lists are those of single resources: whoever mistypes one has mistyped a scope, first.
     among = sorted(set(known) - {name}, key=lambda each: (each.count("/"), each))[:COMPARED_MAX]
-    found = get_close_matches(name, among, n=2)
+    as_deep = [each for each in among if each.count("/") == name.count("/")]
+    found = get_close_matches(name, as_deep, n=2) or get_close_matches(name, among, n=1)
     return f"; did you mean {' or '.join(found)}?" if found else ""
 
 

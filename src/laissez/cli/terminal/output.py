@@ -22,7 +22,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 from rich.text import Text
 
-from laissez.cli.terminal.exits import Exit
+from laissez.cli.terminal.exits import Exit, say_beside
 from laissez.model.message import Message
 from laissez.model.wire import encode, encode_all
 
@@ -67,7 +67,7 @@ def say(shown: RenderableType) -> None:
 
 def warn(sentence: str) -> None:
     """Something beside the result, which stays out of a pipe."""
-    click.echo(printable(sentence), err=True)
+    say_beside(printable(sentence))
 
 
 def printable(text: str) -> str:
@@ -120,7 +120,7 @@ def _rendered(shown: RenderableType) -> str:
         markup=False,
         emoji=False,
     )
-    console.print(shown, soft_wrap=isinstance(shown, Text))
+    console.print(shown, soft_wrap=isinstance(shown, Text) and not is_terminal)
     lines = file.getvalue().split("\n")
     return "\n".join(line.rstrip() for line in lines)
 
@@ -132,8 +132,11 @@ def few(names: Sequence[str]) -> str:
     return f"{', '.join(names[:FEW])} and {len(names) - FEW:,} more"
 
 
-def ask(question: str) -> None:
-    """Go on after a yes only; who can't be asked has to say it beforehand."""
+def ask(question: str, *, after: str = "") -> None:
+    """Go on after a yes only, having said what it means; who can't be asked has to say it
+    beforehand."""
+    if after:
+        warn(after)
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort as abort:
