@@ -206,7 +206,7 @@ def test_completion_does_not_wait_for_ever(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "exit_code", "code"),
-    [((), 7, "journal_in_use"), (("--port", "99999"), 2, "usage")],
+    [((), 7, "folder_in_use"), (("--port", "99999"), 2, "usage")],
     ids=["in use", "no port"],
 )
 def test_a_start_that_can_not_be(

@@ -27,7 +27,7 @@ with `--json` as `{"code": ..., "message": ...}`. Colours are for terminals, and
 The `code` of an error is one of the market's or the service's, if they refuse something. Else it is
 `usage` (an option, or what it names), `bad_file` (a file that you wrote; `problems` has the `file`,
 `line`, `column` and `message` of each), `bad_topology`, `file` (one that can't be opened),
-`login_needed`, `unreachable`, `journal_unsound`, `journal_in_use`, `refused` or `defect`. Ctrl-C
+`login_needed`, `unreachable`, `journal_unsound`, `folder_in_use`, `refused` or `defect`. Ctrl-C
 ends without a word, unless something goes on without the command.
 
 ## Exit codes

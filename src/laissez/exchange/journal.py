@@ -59,7 +59,7 @@ class JournalError(Exception):
     """The journal can't be used as it is; the sentence says what to do."""
 
 
-class JournalInUse(JournalError):
+class FolderInUse(JournalError):
     """Another process writes to it."""
 
 
@@ -364,7 +364,7 @@ def _lock(folder: Path) -> IO[bytes]:
         lock.close()
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise
-        raise JournalInUse(
+        raise FolderInUse(
             f"another laissez is running on {folder}; stop it first, or use another folder"
         ) from None
     return lock

@@ -10,7 +10,7 @@ import sqlite3
 
 from laissez.cli.terminal.exits import Exit, Failure
 from laissez.client import errors
-from laissez.exchange.journal import JournalError, JournalInUse
+from laissez.exchange.journal import JournalError, FolderInUse
 from laissez.model import ServiceCode
 from laissez.topology import TopologyError
 
@@ -29,8 +29,8 @@ def failure_of(error: Exception) -> Failure:
         if error.code == ServiceCode.UNAUTHENTICATED:
             return Failure(Exit.NOT_LOGGED_IN, str(error.code), NOT_GOOD)
         return Failure(Exit.REFUSED, str(error.code), error.message)
-    if isinstance(error, JournalInUse):
-        return Failure(Exit.IN_USE, "journal_in_use", str(error))
+    if isinstance(error, FolderInUse):
+        return Failure(Exit.IN_USE, "folder_in_use", str(error))
     if isinstance(error, JournalError):
         return Failure(Exit.UNSOUND, "journal_unsound", str(error))
     if isinstance(error, sqlite3.DatabaseError):
