@@ -13,7 +13,8 @@ from laissez.cli.main import cli
 from laissez.simulation.contracts import CONTRACTS
 from laissez.simulation.figures import contention
 from laissez.simulation.figures.contention import Alones, Comer, Comers, Play
-from laissez.simulation.figures.figure import Outcome
+from laissez.simulation.figures.figure import Outcome, spread
+from laissez.simulation.intervals import Interval
 from laissez.simulation.regimes import Alone
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -393,3 +394,19 @@ def test_a_refusal_for_programs() -> None:
     result = run("7", "--json")
     said: Any = json.loads(result.stderr)
     assert (result.exit_code, said["code"]) == (2, "usage")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (-0.4, -0.35, " (-40 to -35)"),
+        (None, -0.35, " (at most -35)"),
+        (0.1, None, " (at least 10)"),
+        (None, None, ""),
+    ],
+)
+def test_what_is_not_bounded_is_said_in_words(
+    low: float | None, high: float | None, told: str
+) -> None:
+    """An interval that is open on a side has no question mark there."""
+    assert spread(Interval(0.0, low, high)) == told

@@ -10,7 +10,7 @@ import sqlite3
 
 from laissez.cli.terminal.exits import Exit, Failure
 from laissez.client import errors
-from laissez.exchange.journal import JournalError, FolderInUse
+from laissez.exchange.journal import FolderInUse, JournalError
 from laissez.model import ServiceCode
 from laissez.topology import TopologyError
 
