@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from laissez.client import OrderEnd
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
 from laissez.client.errors import Refusal, refusal
 from laissez.client.errors import Rejected as RejectedError
@@ -35,10 +36,13 @@ from laissez.model import (
     AskStatus,
     AskTenants,
     Bill,
+    Cancelled,
     ChangeFloor,
     ChangeGuard,
     ChangeLimit,
     CordonScope,
+    Expired,
+    Filled,
     FloorList,
     Happened,
     Holding,
@@ -48,6 +52,7 @@ from laissez.model import (
     PlaceOrder,
     Question,
     Quoted,
+    Quotes,
     Rates,
     Refused,
     Rejected,
@@ -266,16 +271,43 @@ class CounterClient:
 
     def events(
         self, *, after: int | None = None, rates: bool = False, quotes: Iterable[str] = ()
-    ) -> Iterator[Happened | Rates]:
-        """What was told so far; what still happens `later`; and then somebody presses Ctrl-C."""
+    ) -> Iterator[Happened | Rates | Quotes]:
+        """What was told so far; the quotes; what still happens `later`; and then somebody presses
+        Ctrl-C."""
         heard = (after or 0) if after is not None else self.counter.sequence
+        told_quotes = not quotes
         while True:
             for happened in self.counter.told.get(self.caller.tenant or "", []):
                 if happened.sequence > heard:
                     heard = happened.sequence
                     yield happened
+            if not told_quotes:
+                told_quotes = True
+                yield Quotes(self.counter.now, dict.fromkeys(quotes))
             if not self.counter._later:
                 raise KeyboardInterrupt
+            self.counter.sleep_s(1)
+
+    def follow_orders(
+        self, orders: Iterable[str], *, after: int | None = None, wait_s: float | None = None
+    ) -> Iterator[OrderEnd]:
+        """How they end, from what was told; a second passes wherever nothing was."""
+        waiting = dict.fromkeys(orders)
+        until = self.counter.now + int((wait_s or 0) * US_PER_S)
+        heard = after or 0
+        while waiting:
+            live = {each.order for each in self.orders()}
+            for happened in self.counter.told.get(self.caller.tenant or "", []):
+                for event in happened.events if happened.sequence > heard else ():
+                    if isinstance(event, Filled | Cancelled | Expired) and event.order in waiting:
+                        del waiting[event.order]
+                        yield _end_of(event)
+                heard = max(heard, happened.sequence)
+            for order in [each for each in waiting if each not in live]:
+                del waiting[order]
+                yield OrderEnd(order, "unknown")
+            if self.counter.now >= until:
+                return
             self.counter.sleep_s(1)
 
     def scope_near(self, resource: str, level: str | int) -> str:
@@ -294,3 +326,9 @@ class CounterClient:
             return self.quote(scope)
         except Refusal:
             return None
+
+
+def _end_of(event: Filled | Cancelled | Expired) -> OrderEnd:
+    if isinstance(event, Filled):
+        return OrderEnd(event.order, "filled", event)
+    return OrderEnd(event.order, "cancelled" if isinstance(event, Cancelled) else "expired")

@@ -160,6 +160,17 @@ def test_each_node_is_paced_by_the_spend_that_it_implies() -> None:
     assert [wish.limit for wish in intent.wishes] == [4 * DOLLAR // 3]
 
 
+def test_what_a_node_is_worth_is_told_in_dollars() -> None:
+    """Why a node is kept or wanted is told in money, and not in units of utility."""
+    adapter = EconAdapter(TERMS, 4.0 * DOLLAR, Pricing(hysteresis=0.0))
+    crew = crew_with("h100/g0", need=2)
+    intent = adapter.decide(crew, seen(held("h100/g0", cause="demand"), idle=False))
+    keep, wish = intent.keep[0], intent.wishes[0]
+    assert keep.why.format(*keep.figures).startswith("its work is worth $4.00/h, and 0 s of it")
+    told = wish.why.format(*wish.figures)
+    assert told == "one more is worth $4.00/h now, $4.00/h at full use"
+
+
 def test_near_the_end_of_a_budget_limits_are_cut_and_the_least_important_node_goes() -> None:
     """$0.01 pays for 2 steps of 5 s at $3.60 an hour: one limit is cut to that, the rest goes."""
     terms = msgspec.structs.replace(TERMS, budget=Budget(10_000))

@@ -15,8 +15,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli import deadline as commands
-from laissez.cli import evaluating
+from laissez.cli.evaluator import deadline as commands
+from laissez.cli.evaluator import evaluating
 from laissez.cli.main import cli
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.traces import SpotTrace

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli import reproduce as commands
+from laissez.cli.evaluator import reproduce as commands
 from laissez.cli.main import cli
 from laissez.experiments.figures import contention
 from laissez.experiments.figures.contention import (
@@ -17,6 +17,8 @@ from laissez.experiments.figures.contention import (
     ContentionPlay,
     DrawnProject,
 )
+from laissez.experiments.figures.figure import spread
+from laissez.experiments.intervals import Interval
 from laissez.experiments.summaries import RunOutcome
 from laissez.simulation.contracts.registry import CONTRACTS
 from laissez.simulation.scenarios.regimes import Alone
@@ -402,3 +404,19 @@ def test_a_refusal_for_programs() -> None:
     result = run("7", "--json")
     said: Any = json.loads(result.stderr)
     assert (result.exit_code, said["code"]) == (2, "usage")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (-0.4, -0.35, " (-40 to -35)"),
+        (None, -0.35, " (at most -35)"),
+        (0.1, None, " (at least 10)"),
+        (None, None, ""),
+    ],
+)
+def test_what_is_not_bounded_is_said_in_words(
+    low: float | None, high: float | None, told: str
+) -> None:
+    """An interval that is open on a side has no question mark there."""
+    assert spread(Interval(0.0, low, high)) == told

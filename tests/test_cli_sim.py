@@ -173,6 +173,22 @@ def test_compare_plays_the_contracts_of_the_file(desk: Desk) -> None:
     assert desk.text(*line, "--no-cache") == text.replace(f"The picture is in {picture}.\n", "")
 
 
+def test_one_seed_is_no_verdict(desk: Desk) -> None:
+    """With one seed it is said what is lost under each contract, and not who loses less."""
+    said = desk.text("sim", "compare", desk.file, "--processes", "1")
+    (verdict,) = re.findall(r"^The market loses.*$", said, re.MULTILINE)
+    lost = r"The market loses \d+\.\d%, fcfs \d+\.\d%"
+    assert re.fullmatch(
+        f"{lost}, with one seed; whether that is chance, more --seeds tell.", verdict
+    )
+    said = desk.text("sim", "compare", desk.file, "--seeds", "2", "--processes", "1")
+    (verdict,) = re.findall(r"^The market loses.*$", said, re.MULTILINE)
+    found = desk.json("sim", "compare", desk.file, "--seeds", "2", "--processes", "1")
+    mine, its = (found["contracts"][name]["degradation"] for name in ("market", "fcfs"))
+    assert verdict.startswith(f"The market loses {mine:.1%}, fcfs {its:.1%}: ")
+    assert re.search(r"chance with 2 seeds\.$|\(\d+% to \d+%\)\.$", verdict)
+
+
 def test_compare_for_programs(desk: Desk) -> None:
     """The JSON has every contract and every tenant, and adds up."""
     found = desk.json("sim", "compare", desk.file, "--seeds", "2", "--bound", "--processes", "1")

@@ -188,10 +188,16 @@ def test_a_float_is_refused_wherever_money_is_given(exchange: FakeExchange) -> N
 
 
 @pytest.mark.parametrize(
-    ("micros", "text"), [(3_100_000, "$3.10/h"), (1, "$0.000001/h"), (1_234_500_000, "$1,234.50/h")]
+    ("micros", "text"),
+    [
+        (3_100_000, "$3.10/h"),
+        (1, "$0.0001/h"),
+        (7_206_002, "$7.2061/h"),
+        (1_234_500_000, "$1,234.50/h"),
+    ],
 )
-def test_rates_are_shown_exactly(micros: int, text: str) -> None:
-    """Cents at least, and all digits there are."""
+def test_rates_are_rounded_up_to_be_shown(micros: int, text: str) -> None:
+    """Cents at least, and no more than a hundredth of one: who types it in again pays enough."""
     assert show_rate(micros) == text
 
 
@@ -372,7 +378,7 @@ def test_a_preview_of_what_would_be_refused() -> None:
     for price, limit in ((None, None), (5, 4), (0, 4)):
         with pytest.raises(ValueError, match="price"):
             preview_order("h100", price, limit, quote)
-    with pytest.raises(ValueError, match="not visible"):
+    with pytest.raises(ValueError, match="no quote"):
         preview_order("h100", None, 4, None)
 
 
@@ -401,7 +407,7 @@ def test_advice_from_a_real_exchange(pool: Pool) -> None:
         assert "do not see its quote" in pool.dalia.why("unseen")
         pool.dalia.cancel("unseen")
         assert "no open order" in pool.dalia.why("unseen")
-        with pytest.raises(ValueError, match="not visible"):
+        with pytest.raises(ValueError, match="no quote"):
             pool.dalia.preview(f"{pool.tree}/a", limit="3.00")
 
 

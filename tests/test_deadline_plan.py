@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli.planning import plan as plan_command
-from laissez.cli.run_picture import picture
+from laissez.cli.evaluator.planning import plan as plan_command
+from laissez.cli.evaluator.run_picture import picture
 from laissez.deadline.classic import Greedy, OnDemandOnly
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Observation, Offer
@@ -501,7 +501,7 @@ def test_the_command_asks_for_matplotlib_before_it_computes(
     """Who wants a picture and can't have one is told at once, and with a sentence."""
     hide(monkeypatch, "matplotlib")
     monkeypatch.setattr(
-        "laissez.cli.planning.forecast_of", lambda *_, **__: pytest.fail("computes")
+        "laissez.cli.evaluator.planning.forecast_of", lambda *_, **__: pytest.fail("computes")
     )
     result = command("--trace", file, "--plot", str(tmp_path / "run.png"))
     assert result.exit_code == 1
@@ -649,7 +649,7 @@ def test_the_picture_has_dollars_only_if_the_price_is_known(
         def draw_decisions(*_: object, **how: object) -> None:
             asked.append(how)
 
-    monkeypatch.setattr("laissez.cli.planning.figures", lambda: Figures)
+    monkeypatch.setattr("laissez.cli.evaluator.planning.figures", lambda: Figures)
     told = command("--trace", file, "--plot", str(tmp_path / "run.svg"), *words).stdout
     assert [how["shows_dollars"] for how in asked] == [is_known]
     assert ("$" in told) == is_known

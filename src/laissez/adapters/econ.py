@@ -30,13 +30,14 @@ from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import tree_of
+from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.performance.application import Application, Worth
 
 WISHES_MAX = 8
 FLOOR_MOVES = 1.25
 """So far above its floor a node is kept that nobody else wants."""
-WHY_KEPT = "without it {:.3g} of utility is lost, and {:.0f} s of work"
-WHY_WANTED = "one more adds {:.3g} of utility, {:.3g} at full use"
+WHY_KEPT = "its work is worth ${:.2f}/h, and {:.0f} s of it would have to be done again"
+WHY_WANTED = "one more is worth ${:.2f}/h now, ${:.2f}/h at full use"
 
 
 class WeighedWish(msgspec.Struct, frozen=True):
@@ -101,7 +102,8 @@ class EconAdapter(Trader, frozen=True):
         nobody_else = holding.cause == "floor" and full >= rate and full > 0
         if nobody_else and self.pricing.variant != "paper":
             limit = max(limit, int(min(full, rate * FLOOR_MOVES)), 1)
-        return Keep(path, limit, WHY_KEPT, (worth.now, app.since_checkpoint_s(path)))
+        dollars = value * worth.now / MICROS_PER_DOLLAR
+        return Keep(path, limit, WHY_KEPT, (dollars, app.since_checkpoint_s(path)))
 
     def limit(self, app: Application, holding: Holding, worth: Worth, value: float) -> int:
         """Up to what rate to keep something worth this much that is lost with a node."""
@@ -190,7 +192,8 @@ class EconAdapter(Trader, frozen=True):
                 limit = max(bid, min(full, int(self.value(app, view, spend + full) * worth.full)))
         if limit < 1:
             return None
-        wish = Wish(scope, max(1, bid), limit, WHY_WANTED, worth, place.rate)
+        dollars = tuple(value * each / MICROS_PER_DOLLAR for each in worth)
+        wish = Wish(scope, max(1, bid), limit, WHY_WANTED, dollars, place.rate)
         return WeighedWish(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
 
     def starts_in_s(self, app: Any, scope: str) -> float:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import click
 
-from laissez.cli.exits import MEANINGS
 from laissez.cli.main import cli
+from laissez.cli.terminal.exits import MEANINGS
 
 WIDTH = 88
 
@@ -27,7 +27,8 @@ with `--json` as `{"code": ..., "message": ...}`. Colours are for terminals, and
 The `code` of an error is one of the market's or the service's, if they refuse something. Else it is
 `usage` (an option, or what it names), `bad_file` (a file that you wrote; `problems` has the `file`,
 `line`, `column` and `message` of each), `bad_topology`, `file` (one that can't be opened),
-`login_needed`, `unreachable`, `journal_unsound`, `refused` or `defect`. Ctrl-C ends without a word.
+`login_needed`, `unreachable`, `journal_unsound`, `folder_in_use`, `refused` or `defect`. Ctrl-C
+ends without a word, unless something goes on without the command.
 
 ## Exit codes
 

@@ -70,7 +70,7 @@ def check_instruction(
     """May this caller ask for this change, and is it of a size that we take?"""
     role, path, own_check = _RULES[type(do)]
     if caller.role != role:
-        return _forbidden(request_id, f"{type(do).__name__} needs {_ARTICLE[role]} {role}'s token")
+        return _forbidden(request_id, _needs(do, role, caller.role))
     if key is not None and (refused := check_key(request_id, key)):
         return refused
     if path is not None and len(getattr(do, path)) > PATH_MAX:
@@ -89,8 +89,8 @@ def check_price(
     return Refused(
         request_id,
         rejected.code,
-        f"{do.scope!r} is not visible to you, so its quote can't be the price of your order; "
-        "give a price",
+        f"there is no quote of {do.scope!r} for you that could be the price of your order; "
+        "check the name, or give a price",
     )
 
 
@@ -130,6 +130,30 @@ def _check_guard(request_id: int, do: ChangeGuard) -> Refused | None:
 Check = Callable[[int, Any], Refused | None]
 
 _ARTICLE = {"operator": "an", "tenant": "a", "viewer": "a"}
+
+# What an instruction is, in the words of a refusal.
+_ACTS: dict[type, str] = {
+    PlaceOrder: "placing an order",
+    AmendOrder: "amending an order",
+    CancelOrder: "cancelling an order",
+    ChangeLimit: "setting a limit",
+    Release: "giving a resource back",
+    OfferResource: "adding a resource",
+    WithdrawResource: "withdrawing a resource",
+    ChangeFloor: "setting a floor",
+    ChangeGuard: "setting guards",
+    CordonScope: "cordoning a scope",
+    UncordonScope: "lifting a cordon",
+    CloseStatements: "closing the statements",
+}
+
+
+def _needs(do: Instruction, role: Role, shown: Role) -> str:
+    return (
+        f"{_ACTS[type(do)]} needs {_ARTICLE[role]} {role}'s token, and yours is "
+        f"{_ARTICLE[shown]} {shown}'s; log in with another"
+    )
+
 
 # Who may give an instruction, which of its fields is a path, and what else is looked at.
 _RULES: dict[type, tuple[Role, str | None, Check | None]] = {

@@ -59,6 +59,10 @@ class JournalError(Exception):
     """The journal can't be used as it is; the sentence says what to do."""
 
 
+class FolderInUse(JournalError):
+    """Another process writes to it."""
+
+
 class NotDurable(Exception):
     """There was no room on the disk: nothing of it was written, and writing may work later."""
 
@@ -360,7 +364,7 @@ def _lock(folder: Path) -> IO[bytes]:
         lock.close()
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             raise
-        raise JournalError(
+        raise FolderInUse(
             f"another laissez is running on {folder}; stop it first, or use another folder"
         ) from None
     return lock

@@ -10,6 +10,7 @@ from typing import Any
 from laissez.market.book import Order
 from laissez.market.nodes import Leaf, Scope
 from laissez.market.state import State
+from laissez.model.dollars import show_rate
 from laissez.model.refusals import Code
 from laissez.model.values import MAX_RATE, MAX_TIME
 
@@ -108,7 +109,8 @@ def check_price_within_limit(price: int, limit: int) -> None:
     if price > limit:
         raise CommandRefused(
             Code.PRICE_ABOVE_LIMIT,
-            f"price {price} is above limit {limit}; raise the limit or lower the price",
+            f"the price, {show_rate(price)}, is above the limit, {show_rate(limit)}; "
+            "raise the limit or lower the price",
         )
 
 

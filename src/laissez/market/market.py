@@ -329,8 +329,8 @@ class Market:
         return Rejected(
             self._state.now,
             Code.SCOPE_NOT_VISIBLE,
-            f"{scope!r} is not visible to {tenant!r}; ask for a root, or for a scope above a "
-            "resource that it holds",
+            f"there is no quote of {scope!r} for {tenant!r}; ask for a whole tree, or for a scope "
+            "around something that it holds",
         )
 
     # Questions about money --------------------------------------------------------------------

@@ -85,12 +85,11 @@ def percent(share: float) -> str:
 
 def spread(interval: Interval) -> str:
     """Where an estimate may lie, as people read it; nothing if that is not known."""
-    if interval.low is None and interval.high is None:
-        return ""
-    low, high = (
-        "?" if side is None else f"{100 * side:.0f}" for side in (interval.low, interval.high)
-    )
-    return f" ({low} to {high})"
+    if interval.low is None:
+        return "" if interval.high is None else f" (at most {100 * interval.high:.0f})"
+    if interval.high is None:
+        return f" (at least {100 * interval.low:.0f})"
+    return f" ({100 * interval.low:.0f} to {100 * interval.high:.0f})"
 
 
 def drawn_title(title: str, *, is_quick: bool) -> str:

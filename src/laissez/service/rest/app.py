@@ -94,8 +94,8 @@ class TokenCheck(AbstractAuthenticationMiddleware):
         if principal is None:
             raise Problem(
                 ServiceCode.UNAUTHENTICATED,
-                "show a living token in the header Authorization: Bearer ...; "
-                "ask the operator for one",
+                "the token is missing, unknown, expired or revoked; ask the operator for one, and "
+                "send it in the header Authorization: Bearer ...",
             )
         return AuthenticationResult(principal, None)
 
