@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
+import laissez.client
 from client_pool import Pool
 from fake_exchange import TOKEN, FakeExchange
 from laissez.client import (
     AsyncClient,
+    ChangeRejected,
     Client,
     ConnectionFailed,
-    Forbidden,
     LoginNeeded,
     NotFilled,
+    NotPermitted,
     Refusal,
-    Rejected,
     Unauthenticated,
     forget_login,
     read_login,
@@ -40,8 +41,8 @@ from laissez.model import (
     OpenOrder,
     Placed,
     Quoted,
+    Rejected,
 )
-from laissez.model import Rejected as RejectedEvent
 from serving import served
 
 G0 = "h100/east/r1/g0"
@@ -276,16 +277,16 @@ def test_a_day_of_the_operator(pool: Pool) -> None:
 
 def test_refusals_are_errors_with_a_code(pool: Pool) -> None:
     """The market's and the service's refusals are told apart, and carry what was said."""
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(ChangeRejected) as rejected:
         pool.ada.cancel("never-placed")
     assert rejected.value.code == "unknown_order"
-    assert isinstance(rejected.value.answer.events[-1], RejectedEvent)
+    assert isinstance(rejected.value.answer.events[-1], Rejected)
     assert "never-placed" in str(rejected.value)
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotPermitted):
         pool.ada.set_floor(pool.tree, 1)
     with pytest.raises(Refusal) as refused:
         pool.ada.quote(f"{pool.tree}/out/of/sight")
-    assert not isinstance(refused.value, Rejected)
+    assert not isinstance(refused.value, ChangeRejected)
     with pytest.raises(Unauthenticated):
         Client(pool.ada.url, "lz_unknown").status()
 
@@ -424,13 +425,22 @@ def test_the_two_faces_are_alike() -> None:
     assert public <= set(vars(AsyncClient))
 
 
+def test_errors_are_found_under_their_old_names() -> None:
+    """A program that imports an error by the name that it had still works, and is told the new."""
+    for old, new in (("Rejected", ChangeRejected), ("Forbidden", NotPermitted)):
+        with pytest.warns(DeprecationWarning, match=new.__name__):
+            assert getattr(laissez.client, old) is new
+    with pytest.raises(AttributeError, match="NeverThere"):
+        laissez.client.NeverThere  # type: ignore[attr-defined]  # noqa: B018
+
+
 def test_errors_travel_between_processes() -> None:
     """An error can be pickled, as pools of processes do."""
-    answer = Answer(1, 2, 3, (RejectedEvent(3, "bad_price", "no"),))
+    answer = Answer(1, 2, 3, (Rejected(3, "bad_price", "no"),))
     for error in (
         ConnectionFailed("gone", "key"),
         Refusal("busy", "later", 5),
-        Rejected("bad_price", "no", answer),
+        ChangeRejected("bad_price", "no", answer),
         NotFilled("not now"),
     ):
         again = pickle.loads(pickle.dumps(error))
