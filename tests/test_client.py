@@ -3,16 +3,20 @@ exchange where it can be, against a fake one where the exchange must misbehave."
 
 import inspect
 import pickle
+import re
 import stat
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import get_args
 
+import click
 import pytest
 
 import laissez.client
 from client_pool import Pool
 from fake_exchange import TOKEN, FakeExchange
+from laissez.cli.main import cli
 from laissez.client import (
     AsyncClient,
     ChangeRejected,
@@ -34,9 +38,11 @@ from laissez.client.money import duration_us, instant_us, micros_per_hour, show_
 from laissez.model import (
     Answer,
     CancelOrder,
+    Command,
     Filled,
     Happened,
     Holding,
+    Instruction,
     Lost,
     OpenOrder,
     Placed,
@@ -423,6 +429,26 @@ def test_the_two_faces_are_alike() -> None:
         )
     public = {name for name in vars(BlockingClient) if not name.startswith("_")} - own
     assert public <= set(vars(AsyncClient))
+
+
+def test_one_act_has_one_word() -> None:
+    """The table of words in design.md has every message, with a method that sends it and a command
+    that people can type."""
+    page = (Path(__file__).parent.parent / "docs" / "design.md").read_text()
+    table = page.partition("## Words")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`([^`]+)`", row) for row in re.findall(r"^\| .*\|$", table, re.MULTILINE)]
+    known = {row[1]: row for row in rows if row}
+    assert set(known) == {each.__name__ for each in get_args(Instruction)}
+    commands = {each.__name__ for each in get_args(Command)}
+    for command, message, method, *typed in known.values():
+        assert command in commands
+        assert f"{message}(" in inspect.getsource(getattr(AsyncClient, method))
+        for words in typed:
+            found: click.Command | None = cli
+            for word in words.split():
+                assert isinstance(found, click.Group)
+                found = found.get_command(click.Context(found), word)
+            assert found is not None, words
 
 
 def test_errors_are_found_under_their_old_names() -> None:
