@@ -16,8 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from laissez.client import OrderEnd
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
-from laissez.client.errors import Refusal, refusal
-from laissez.client.errors import Rejected as RejectedError
+from laissez.client.errors import ChangeRejected, Refusal, refusal
 from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.admission import check_instruction, check_price
 from laissez.exchange.questions import Desk, Forbidden
@@ -195,7 +194,7 @@ class CounterClient:
         if isinstance(answer, Refused):
             raise refusal(answer)
         if answer.events and isinstance(last := answer.events[-1], Rejected):
-            raise RejectedError(last.code, last.message, answer)
+            raise ChangeRejected(last.code, last.message, answer)
         return answer
 
     def amend(

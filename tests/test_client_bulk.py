@@ -12,7 +12,7 @@ from client_pool import Pool
 from fake_exchange import TOKEN, FakeExchange, using
 from laissez.client import AsyncClient, Client
 from laissez.client.bulk import WINDOW
-from laissez.client.link import Asked
+from laissez.client.link import AnyRequest
 from laissez.model import Answer, CancelOrder, Placed, PlaceOrder, Refused, ServiceCode
 
 
@@ -26,7 +26,7 @@ class Allowance:
         self._at = time.monotonic()
         self.refusals = 0
 
-    def __call__(self, do: Asked) -> Refused | None:
+    def __call__(self, do: AnyRequest) -> Refused | None:
         now = time.monotonic()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_s)
         self._at = now
@@ -62,7 +62,7 @@ def test_an_exchange_that_is_busy_for_good_ends_it(exchange: FakeExchange) -> No
     """When nothing gets through any more for as long as a client tries, the rest is refused."""
     left = [20]
 
-    def refuse(do: Asked) -> Refused | None:
+    def refuse(do: AnyRequest) -> Refused | None:
         left[0] -= 1
         return None if left[0] >= 0 else Refused(None, ServiceCode.BUSY, "no", 5)
 

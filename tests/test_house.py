@@ -103,9 +103,8 @@ ROOMS = {
 # Names that stand for two classes still. The list only gets shorter, and is empty soon.
 # fmt: off
 DEFINED_TWICE = {
-    "Answered", "Asked", "Attributes", "Desk", "Duration", "Feed",
-    "Forbidden", "Job", "Listener", "Load", "Outcome", "Problem",
-    "Progress", "Reader", "Rejected", "Tokens", "Trader",
+    "Attributes", "Feed", "Job", "Load", "Outcome", "Problem",
+    "Progress", "Reader", "Tokens", "Trader",
 }
 # fmt: on
 

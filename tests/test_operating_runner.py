@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from client_pool import Pool
-from laissez.client import AsyncClient, Forbidden
+from laissez.client import AsyncClient, NotPermitted
 from laissez.inframaps import Composition, Maintenance, PowerHeadroom, Window
 from laissez.runners.entries import RunnerEntry, sentence
 from laissez.runners.operating import run_inframap
@@ -279,7 +279,7 @@ def test_a_tenant_may_not_steer(real: Served, pool: Pool) -> None:
     async def scene(_: AsyncClient) -> None:
         async with AsyncClient(real.url, real.secrets["ada"]) as client:
             stage = Stage(client, composition(pool.tree))
-            with pytest.raises(Forbidden):
+            with pytest.raises(NotPermitted):
                 await stage.running
 
     play(real, scene)

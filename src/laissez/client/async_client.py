@@ -20,19 +20,19 @@ from laissez.client.bulk import Bulk, Outcomes
 from laissez.client.errors import ConnectionFailed, LaissezError, Refusal, check_accepted, refusal
 from laissez.client.following import OrderEnd, follow
 from laissez.client.held import AsyncHold, Watch
-from laissez.client.link import Answered, Asked, Link, Streamed
+from laissez.client.link import AnyRequest, AnyResponse, Link, Streamed
 from laissez.client.login import find_login
 from laissez.client.money import (
-    Duration,
     Expiry,
     Money,
+    TimeSpan,
     instant_us,
     micros_per_hour,
     optional_duration_us,
     optional_instant_us,
     optional_micros_per_hour,
 )
-from laissez.client.stream import Reader, Stream
+from laissez.client.stream import Stream, StreamReader
 from laissez.model import (
     AddWebhook,
     Administration,
@@ -227,8 +227,8 @@ class AsyncClient:
         *,
         rise: int | None = None,
         fall: Money | None = None,
-        hold: Duration | None = None,
-        window: Duration | None = None,
+        hold: TimeSpan | None = None,
+        window: TimeSpan | None = None,
         key: str | None = None,
     ) -> Answer:
         """Set the guards of a tree, all at once; `rise` is in basis points, None is off."""
@@ -331,13 +331,15 @@ class AsyncClient:
         finally:
             self.close_reader(reader)
 
-    async def open_reader(self, after: int | None, rates: bool, quotes: Collection[str]) -> Reader:
+    async def open_reader(
+        self, after: int | None, rates: bool, quotes: Collection[str]
+    ) -> StreamReader:
         """Somebody who listens from now on, until `close_reader`."""
-        reader = Reader(after, rates, quotes)
+        reader = StreamReader(after, rates, quotes)
         await self._stream.join(reader)
         return reader
 
-    def close_reader(self, reader: Reader) -> None:
+    def close_reader(self, reader: StreamReader) -> None:
         self._stream.leave(reader)
 
     async def follow_orders(
@@ -443,13 +445,13 @@ class AsyncClient:
         return said.told
 
 
-def _answer(do: Instruction, said: Answered) -> Answer | Refused:
+def _answer(do: Instruction, said: AnyResponse) -> Answer | Refused:
     if not isinstance(said, Answer | Refused):
         raise _unexpected(do, said)
     return said
 
 
-def _unexpected(do: Asked, said: Answered) -> LaissezError:
+def _unexpected(do: AnyRequest, said: AnyResponse) -> LaissezError:
     return ConnectionFailed(
         f"{type(do).__name__} was answered by {type(said).__name__}, which this version does not "
         "expect; use a client of the exchange's version"

@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from laissez.client.link import Streamed
-from laissez.client.stream import Reader
+from laissez.client.stream import StreamReader
 from laissez.model import Cancelled, Expired, Filled, Happened, OpenOrder, Resync
 
 OrderFate = Literal["filled", "cancelled", "expired", "unknown"]
@@ -37,8 +37,8 @@ class OrderSource(Protocol):
     async def orders(self) -> tuple[OpenOrder, ...]: ...
     async def open_reader(
         self, after: int | None, rates: bool, quotes: Collection[str]
-    ) -> Reader: ...
-    def close_reader(self, reader: Reader) -> None: ...
+    ) -> StreamReader: ...
+    def close_reader(self, reader: StreamReader) -> None: ...
 
 
 async def follow(

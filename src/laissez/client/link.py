@@ -50,8 +50,8 @@ from laissez.model import (
     encode,
 )
 
-Asked = Instruction | Question | Administration | Subscribe
-Answered = Answer | Reply | Subscribed | Refused
+AnyRequest = Instruction | Question | Administration | Subscribe
+AnyResponse = Answer | Reply | Subscribed | Refused
 Streamed = Happened | Rates | Quotes | Resync
 
 RETRIED = frozenset(
@@ -86,7 +86,7 @@ class Call:
     )
 
     def __init__(
-        self, number: int, frame: bytes, key: str | None, answer: asyncio.Future[Answered]
+        self, number: int, frame: bytes, key: str | None, answer: asyncio.Future[AnyResponse]
     ) -> None:
         self.id = number
         self.frame = frame
@@ -119,7 +119,9 @@ class Link:
         self._give_up_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def ask(self, do: Asked, key: str | None = None, *, is_paced: bool = False) -> Answered:
+    async def ask(
+        self, do: AnyRequest, key: str | None = None, *, is_paced: bool = False
+    ) -> AnyResponse:
         """Ask until it is answered, by whatever it is; ConnectionFailed if it never is.
 
         Who paces its requests itself is told of being too fast at once.

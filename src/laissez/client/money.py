@@ -20,7 +20,7 @@ MICROS_PER_CHARGE_STEP = 100
 
 Money = int | str | Decimal
 """Micro-dollars per hour (int), or dollars per hour (str, Decimal)."""
-Duration = int | str | timedelta
+TimeSpan = int | str | timedelta
 """Microseconds (int), a number with a unit ("30m"), or a timedelta."""
 Expiry = int | str | timedelta | datetime
 """An instant: microseconds since 1970 (int), a datetime with a zone, or a duration from now."""
@@ -63,7 +63,7 @@ def _whole_micros(dollars: Decimal) -> int:
     return micros
 
 
-def duration_us(duration: Duration) -> int:
+def duration_us(duration: TimeSpan) -> int:
     """A length of time in microseconds."""
     if isinstance(duration, timedelta):
         return duration // timedelta(microseconds=1)
@@ -80,7 +80,7 @@ def duration_us(duration: Duration) -> int:
         raise ValueError(f"{duration[:40]!r} {error}") from None
 
 
-def optional_duration_us(duration: Duration | None) -> int | None:
+def optional_duration_us(duration: TimeSpan | None) -> int | None:
     return None if duration is None else duration_us(duration)
 
 

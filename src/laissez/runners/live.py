@@ -29,8 +29,8 @@ from laissez.adapters.view import Action, MarketView
 from laissez.client import (
     AsyncClient,
     ConnectionFailed,
-    Forbidden,
     LaissezError,
+    NotPermitted,
     Refusal,
     Unauthenticated,
 )
@@ -84,7 +84,7 @@ async def run_adapter(
         else:
             await step_until_stopped(run, stop)
             await run.end(release=release_on_stop)
-    except (Unauthenticated, Forbidden) as error:
+    except (Unauthenticated, NotPermitted) as error:
         run.refused(error)
         raise
     finally:
@@ -195,7 +195,7 @@ class LiveRun:
         try:
             return await self.client.quote(scope)
         except Refusal as refused:
-            if is_passing(refused) or isinstance(refused, Unauthenticated | Forbidden):
+            if is_passing(refused) or isinstance(refused, Unauthenticated | NotPermitted):
                 raise
             return None
 
