@@ -278,9 +278,6 @@ class CounterClient:
                 if happened.sequence > heard:
                     heard = happened.sequence
                     yield happened
-            if not :
-                 = True
-                yield Quotes(self.counter.now, dict.fromkeys(quotes))
             if not self.counter._later:
                 raise KeyboardInterrupt
             self.counter.sleep_s(1)
