@@ -51,7 +51,6 @@ from laissez.model import (
     PlaceOrder,
     Question,
     Quoted,
-    Quotes,
     Rates,
     Refused,
     Rejected,
@@ -270,19 +269,14 @@ class CounterClient:
 
     def events(
         self, *, after: int | None = None, rates: bool = False, quotes: Iterable[str] = ()
-    ) -> Iterator[Happened | Rates | Quotes]:
-        """What was told so far; the quotes; what still happens `later`; and then somebody presses
-        Ctrl-C."""
+    ) -> Iterator[Happened | Rates]:
+        """What was told so far; what still happens `later`; and then somebody presses Ctrl-C."""
         heard = (after or 0) if after is not None else self.counter.sequence
-        told_quotes = not quotes
         while True:
             for happened in self.counter.told.get(self.caller.tenant or "", []):
                 if happened.sequence > heard:
                     heard = happened.sequence
                     yield happened
-            if not told_quotes:
-                told_quotes = True
-                yield Quotes(self.counter.now, dict.fromkeys(quotes))
             if not self.counter._later:
                 raise KeyboardInterrupt
             self.counter.sleep_s(1)

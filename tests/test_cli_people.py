@@ -144,6 +144,15 @@ def test_uncordon_says_what_a_drain_withdrew(shop: Shop) -> None:
     assert "'laissez topology apply FILE' brings back" in told
 
 
+def test_uncordon_that_brings_nothing_back_says_so(shop: Shop) -> None:
+    """Where all was held and withdrawn, nothing comes back, and all of it is named."""
+    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    shop.become("operator")
+    shop.run("topology", "drain", "h100/east/r1", "--grace", "0s", "--yes")
+    done = shop.json("topology", "uncordon", "h100/east/r1")
+    assert done["back"] == [] and done["withdrawn"] == ["h100/east/r1/g0", "h100/east/r1/g1"]
+
+
 def test_uncordon_does_not_guess(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the stream can't tell any more what was withdrawn, that is said."""
     operator = shop.become("operator")

@@ -181,6 +181,11 @@ def test_a_drain_that_ran_out_of_time_is_remembered(
     done = operator.json("topology", "uncordon", "h100/us-west")
     assert len(done["back"]) == 15
     assert (done["withdrawn"], done["is_complete"]) == ([held], True)
+    whole = held.rpartition("/")[0]
+    ml.run("buy", whole, "--count", "7", "--price", "3.20")
+    operator.run("topology", "drain", whole, "--grace", "0s", "--yes")
+    done = operator.json("topology", "uncordon", whole)
+    assert (done["back"], len(done["withdrawn"]), done["is_complete"]) == ([], 8, True)
 
 
 def test_completion_does_not_wait_for_ever(tmp_path: Path) -> None:

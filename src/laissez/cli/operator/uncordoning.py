@@ -9,6 +9,8 @@ a while. What it no longer knows is said to be not known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from queue import Empty, Queue
+from threading import Thread
 
 import click
 
@@ -20,20 +22,19 @@ from laissez.cli.terminal.nearby import did_you_mean
 from laissez.cli.terminal.output import json_option, say, say_json
 from laissez.client import Client
 from laissez.client.errors import LaissezError, Refusal
+from laissez.client.link import Streamed
 from laissez.model import (
     Code,
     Happened,
     Notice,
-    Quotes,
     ResourceAdded,
     ResourceWithdrawn,
-    Resync,
 )
-from laissez.model.paths import tree_of
 from laissez.topology import fold
 
 # The stream keeps 10,000 commands; more may come while we look.
 LOOKED_BACK = 9_000
+QUIET_S = 1.0
 FOLDS_SHOWN = 8
 
 
@@ -47,7 +48,6 @@ def uncordon(scope: str, as_json: bool) -> None:
     name lately, as a drain does when its grace is over.
     """
     with connection.connect() as client:
-        history = _withdrawn_lately(client, scope)
         try:
             answer = client.uncordon(scope)
         except Refusal as refused:
@@ -55,6 +55,7 @@ def uncordon(scope: str, as_json: bool) -> None:
                 raise
             hint = did_you_mean(scope, client.floors().cordons)
             raise Refusal(refused.code, f"{refused.message}{hint}") from None
+        history = _withdrawn_lately(client, scope, answer.sequence)
         back = tuple(each.resource for each in answer.events if isinstance(each, ResourceAdded))
         present = {each.resource for each in client.resources(scope)}
         cordons = tuple(
@@ -94,22 +95,34 @@ def _listed(paths: Iterable[str]) -> str:
     return f": {', '.join(shown)}" if shown else ""
 
 
-def _withdrawn_lately(client: Client, scope: str) -> tuple[str, ...] | None:
+def _withdrawn_lately(client: Client, scope: str, until: int) -> tuple[str, ...] | None:
     """What left the market under a scope and did not come back; None if that is not known."""
-    after = max(0, client.status().sequence - LOOKED_BACK)
+    heard: Queue[Streamed | None] = Queue()
+    after = max(0, until - LOOKED_BACK)
+    Thread(target=_listen, args=(client, after, until, heard), daemon=True).start()
     left: dict[str, None] = {}
+    while True:
+        try:
+            said = heard.get(timeout=QUIET_S)
+        except Empty:
+            return tuple(left)
+        if not isinstance(said, Happened):  # no more is kept, or nobody answers
+            return None
+        _note(said.events, scope, left)
+        if said.sequence >= until:
+            return tuple(left)
+
+
+def _listen(client: Client, after: int, until: int, heard: Queue[Streamed | None]) -> None:
+    """In a thread of its own: a command that did nothing is not told of, so the end of the past
+    may be told by silence only."""
     try:
-        # What happened is told first, then the quote that was asked for with it: that is the end.
-        for said in client.events(after=after, quotes=(tree_of(scope),)):
-            if isinstance(said, Resync):
-                return None
-            if isinstance(said, Quotes):
-                break
-            if isinstance(said, Happened):
-                _note(said.events, scope, left)
+        for said in client.events(after=after):
+            heard.put(said)
+            if isinstance(said, Happened) and said.sequence >= until:
+                return
     except LaissezError:
-        return None
-    return tuple(left)
+        heard.put(None)
 
 
 def _note(events: Iterable[Notice], scope: str, left: dict[str, None]) -> None:
