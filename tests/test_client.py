@@ -277,7 +277,7 @@ def test_a_day_of_the_operator(pool: Pool) -> None:
         with pytest.raises(Unauthenticated):
             zoe.status()
     assert made.info.token in {info.token for info in operator.tokens()}
-    hook = operator.add_webhook("http://127.0.0.1:9/hook")
+    hook = operator.add_webhook("https://hooks.invalid/hook")
     assert [info.webhook for info in operator.webhooks()] == [hook.info.webhook]
     operator.remove_webhook(hook.info.webhook)
     assert operator.webhooks() == ()

@@ -403,7 +403,7 @@ def use_secrets(exchange: Served) -> list[str]:
         again = operator.ask(CreateToken("tenant", "eve", note="a note"), key="once")
         assert made.told.secret.encode() not in encode(msgspec.convert(again, Refused))
         used.append(made.told.secret)
-        hook = operator.ask(AddWebhook("http://127.0.0.1:9/"))
+        hook = operator.ask(AddWebhook("https://hooks.invalid/"))
         assert isinstance(hook, Reply) and isinstance(hook.told, WebhookAdded)
         operator.ask(OfferResource("h100/a/g0"))
         operator.send_text(b'{"id":"' + used[0].encode())
@@ -456,7 +456,7 @@ def test_no_secret_is_in_what_is_printed_of_an_object(exchange: Served) -> None:
     shown = f"{token!r} {token!s} {principal!r} {access!r} {token.info!r}"
     assert secret not in shown and secret.removeprefix("lz_") not in shown
     with dial(exchange, "operator") as operator:
-        made = operator.ask(AddWebhook("http://127.0.0.1:9/"))
+        made = operator.ask(AddWebhook("https://hooks.invalid/"))
         assert isinstance(made, Reply) and isinstance(made.told, WebhookAdded)
         (webhook,) = exchange.running.office.webhooks.values()
         assert made.told.secret not in repr(webhook)

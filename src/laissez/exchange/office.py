@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import msgspec
 
 from laissez.exchange.access import BadToken, Principal, new_token
+from laissez.exchange.addresses import why_not_an_address
 from laissez.exchange.journal import JournalFailed, NotDurable
 from laissez.exchange.pipeline import Exchange
 from laissez.model import (
@@ -40,7 +40,6 @@ from laissez.model import (
 US_PER_S = 1_000_000
 NOTE_MAX = 200
 LIFETIME_S_MAX = 100 * 365 * 86_400
-URL_MAX = 2_048
 WEBHOOKS_MAX = 16
 TOKENS_MAX = 100_000
 
@@ -66,6 +65,8 @@ class Office:
         self._one_at_a_time = asyncio.Lock()
         self.webhooks: dict[str, Webhook] = {}
         self.delivered: dict[str, int] = {}
+        # Why the newest post to a webhook was not taken, while it is not.
+        self.last_errors: dict[str, str] = {}
         self.on_webhooks_changed: Callable[[], None] = lambda: None
         for encoded, delivered in self._journal.webhooks():
             webhook = msgspec.json.decode(encoded, type=Webhook)
@@ -150,8 +151,10 @@ class Office:
         for known in self.webhooks.values():
             if key is not None and (known.made_by, known.key) == (caller.name, key):
                 return _made_before(request_id, f"webhook {known.id}")
-        if not _is_web_address(do.url):
-            return _bad(request_id, "give an address that begins with https:// or http://")
+        allow_private = self._exchange.settings.private_webhooks
+        wrong = why_not_an_address(do.url, allow_private=allow_private)
+        if wrong is not None:
+            return _bad(request_id, wrong)
         if len(self.webhooks) >= WEBHOOKS_MAX:
             return _bad(request_id, f"there are {WEBHOOKS_MAX} webhooks already; remove one")
         webhook = Webhook(secrets.token_hex(6), do.url, secrets.token_urlsafe(32), caller.name, key)
@@ -174,19 +177,13 @@ class Office:
         await self._exchange.write(lambda: self._journal.remove_webhook(do.webhook))
         del self.webhooks[do.webhook]
         self.delivered.pop(do.webhook, None)
+        self.last_errors.pop(do.webhook, None)
         self.on_webhooks_changed()
         return WebhookRemoved(do.webhook)
 
     def _info(self, webhook: Webhook) -> WebhookInfo:
-        return WebhookInfo(webhook.id, webhook.url, self.delivered[webhook.id])
-
-
-def _is_web_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return len(url) <= URL_MAX and parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return False
+        error = self.last_errors.get(webhook.id)
+        return WebhookInfo(webhook.id, webhook.url, self.delivered[webhook.id], error)
 
 
 def _made_before(request_id: int, what: str) -> Refused:

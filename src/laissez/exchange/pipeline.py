@@ -64,6 +64,7 @@ class Settings(msgspec.Struct, frozen=True):
     keys_kept: int = 500_000
     snapshot_every: int = 500_000
     settle_every_s: int = 3_600
+    private_webhooks: bool = False
 
 
 class Target(Protocol):

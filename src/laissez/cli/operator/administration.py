@@ -161,9 +161,11 @@ def list_webhooks(as_json: bool) -> None:
     if as_json:
         say_json(told)
     else:
-        rows = [(each.webhook, each.url, f"{each.delivered:,}") for each in told]
-        columns = ("webhook", "url", "delivered up to")
-        say_table(*columns, rows=rows, right=columns[2:], nothing="there is no webhook")
+        rows = [
+            (each.webhook, each.url, f"{each.delivered:,}", each.last_error or "") for each in told
+        ]
+        columns = ("webhook", "url", "delivered up to", "last error")
+        say_table(*columns, rows=rows, right=columns[2:3], nothing="there is no webhook")
 
 
 @webhooks.command("remove")

@@ -77,6 +77,11 @@ SAMPLE_NOTE = "sample"
     show_default=True,
     help="Statement period.",
 )
+@click.option(
+    "--allow-private-webhooks",
+    is_flag=True,
+    help="Webhooks may lead to loopback and to networks of your own.",
+)
 @click.option("--new-operator-token", is_flag=True, help="Make another one, and show it once.")
 @click.option("--sample", is_flag=True, help="With a sample cluster and tenants that trade.")
 @click.option("--seed", type=int, help="For the sample's tenants; drawn and shown if left out.")
@@ -91,6 +96,7 @@ def up(
     requests_per_s: int,
     connections: int,
     settle_every_s: int,
+    allow_private_webhooks: bool,
     new_operator_token: bool,
     sample: bool,
     seed: int | None,
@@ -110,7 +116,7 @@ def up(
         tls_certificate,
         tls_key,
         behind_proxy,
-        Settings(limits, settle_every_s=settle_every_s),
+        Settings(limits, settle_every_s=settle_every_s, private_webhooks=allow_private_webhooks),
     )
     try:
         check_settings(settings)

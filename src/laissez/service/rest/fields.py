@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from laissez.exchange.access import TENANT_NAME
+from laissez.exchange.addresses import URL_MAX
 from laissez.exchange.admission import ATTRIBUTES_MAX, ORDER_ID_MAX, PATH_MAX
-from laissez.exchange.office import LIFETIME_S_MAX, NOTE_MAX, URL_MAX
+from laissez.exchange.office import LIFETIME_S_MAX, NOTE_MAX
 from laissez.model import AmendOrder, ChangeLimit, CreateToken
 from laissez.model.message import Message
 from laissez.model.values import MAX_RATE, MAX_TIME
