@@ -26,7 +26,7 @@ up: .venv/.ready ## start the service with a sample cluster and tenants that tra
 	@$(BIN)/laissez up --sample laissez-sample
 
 demo: .venv/.ready ## watch a minute of the market
-	@$(BIN)/python -m laissez.demo
+	@$(BIN)/python -m laissez.sample.story
 
 test: .venv/.ready ## run the tests (TESTS=tests/test_house.py for some of them)
 	@echo "tests: $(TESTS)"

@@ -13,9 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli.exits import MEANINGS
 from laissez.cli.main import COMMANDS, cli
 from laissez.cli.reference import commands, reference
+from laissez.cli.terminal.exits import MEANINGS
 from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.offline import grant
 from laissez.exchange.pipeline import Exchange, Ticket

@@ -353,20 +353,20 @@ def test_what_falls_due_acts_without_traffic(tmp_path: Path) -> None:
         async with opened(SqliteJournal(tmp_path), times) as exchange:
             door = await with_resource(exchange)
             ada, bob = tenant("ada"), tenant("bob")
-            await door.ask(operator(), ChangeFloor("h", 90))
-            times.pass_us(1_000)
-            await door.ask(operator(), ChangeGuard("h", fall=10, hold=2_500, window=1_000))
-            await door.ask(ada, PlaceOrder("h", 90, 95))
+            await door.ask(operator(), ChangeFloor("h", 9_000))
+            times.pass_us(100_000)
+            await door.ask(operator(), ChangeGuard("h", fall=1_000, hold=250_000, window=100_000))
+            await door.ask(ada, PlaceOrder("h", 9_000, 9_500))
             await door.ask(ada, ChangeLimit("h/0", 1))
-            await door.ask(bob, PlaceOrder("h", 50, 50, "short", START_US + 1_700))
-            await door.ask(operator(), ChangeFloor("h", 70))
-            assert exchange.market.floor("h") == 80
+            await door.ask(bob, PlaceOrder("h", 5_000, 5_000, "short", START_US + 170_000))
+            await door.ask(operator(), ChangeFloor("h", 7_000))
+            assert exchange.market.floor("h") == 8_000
             sequence = exchange.execution.sequence
             market = exchange.market
             expected: list[tuple[int, Callable[[], bool]]] = [
-                (1_700, lambda: market.orders("bob") == ()),
-                (2_000, lambda: market.floor("h") == 70),
-                (3_500, lambda: market.holdings("ada") == ()),
+                (170_000, lambda: market.orders("bob") == ()),
+                (200_000, lambda: market.floor("h") == 7_000),
+                (350_000, lambda: market.holdings("ada") == ()),
             ]
             for due, happened in expected:
                 times.pass_us(START_US + due - 1 - exchange.clock.now())
@@ -377,7 +377,7 @@ def test_what_falls_due_acts_without_traffic(tmp_path: Path) -> None:
                 sequence += 1
                 assert exchange.execution.sequence == sequence
         assert entries_of(tmp_path)[-3:] == [
-            Entry(":clock", Advance(START_US + due)) for due in (1_700, 2_000, 3_500)
+            Entry(":clock", Advance(START_US + due)) for due in (170_000, 200_000, 350_000)
         ]
 
     asyncio.run(run())

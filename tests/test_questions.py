@@ -15,7 +15,7 @@ from laissez.exchange.questions import (
 )
 from laissez.exchange.records import Cordon
 from laissez.exchange.venue import Venue
-from laissez.market.steps import Step
+from laissez.market.steps import PressureStep
 from laissez.model import (
     AddResource,
     Amend,
@@ -330,7 +330,7 @@ def test_an_explanation_costs_what_is_shown_and_not_what_happened() -> None:
         venue.apply(SetFloor(30 + step, "h", 10 + step % 2))
     read = 0
 
-    class Steps(list[Step]):
+    class Steps(list[PressureStep]):
         def __getitem__(self, index: Any) -> Any:
             nonlocal read
             read += 1

@@ -48,6 +48,8 @@ PATH_MAX = 2_048
 ATTRIBUTES_MAX = 64
 ATTRIBUTE_TEXT_MAX = 8_192
 QUOTES_MAX = 100
+FALL_WINDOW_LEAST_US = 100_000
+FALL_LEAST_MICROS = 1_000
 
 
 def check_allowance(caller: Principal, request_id: int | None, at: int) -> Refused | None:
@@ -75,7 +77,7 @@ def check_instruction(
     """May this caller ask for this change, and is it of a size that we take?"""
     role, path, own_check = _RULES[type(do)]
     if caller.role != role:
-        return _forbidden(request_id, f"{type(do).__name__} needs {_ARTICLE[role]} {role}'s token")
+        return _forbidden(request_id, _needs(do, role, caller.role))
     if key is not None and (refused := check_key(request_id, key)):
         return refused
     if path is not None and _is_longer(getattr(do, path), PATH_MAX):
@@ -91,7 +93,7 @@ def check_form(
     if check is not None:
         try:
             check(market, do)
-        except checks.Refused as refused:
+        except checks.CommandRefused as refused:
             return Refused(request_id, refused.code, refused.message)
     if type(do) is PlaceOrder:
         if market.order_count(caller.name) >= caller.limits.orders:
@@ -115,7 +117,9 @@ def _form_of_order(market: Market, do: PlaceOrder) -> None:
     if do.order is not None:
         checks.check_order_id(do.order)
     if do.price is None and do.limit is None:
-        raise checks.Refused(Code.NO_PRICE, "neither price nor limit is given; give at least one")
+        raise checks.CommandRefused(
+            Code.NO_PRICE, "neither price nor limit is given; give at least one"
+        )
     _check_terms(do.price, do.limit, do.expires)
 
 
@@ -151,7 +155,7 @@ def _form_of_operators(market: Market, do: Instruction) -> None:
     for name in do.__struct_fields__:
         value = getattr(do, name)
         if type(value) is int and not -MAX_TIME <= value <= MAX_TIME:
-            raise checks.Refused(
+            raise checks.CommandRefused(
                 Code.BAD_FLOOR if type(do) is ChangeFloor else Code.BAD_GUARD,
                 f"{name} {checks.shown(value)} is beyond all bounds; see /v1/openapi.json",
             )
@@ -179,8 +183,8 @@ def check_price(
     return Refused(
         request_id,
         rejected.code,
-        f"{do.scope!r} is not visible to you, so its quote can't be the price of your order; "
-        "give a price",
+        f"there is no quote of {do.scope!r} for you that could be the price of your order; "
+        "check the name, or give a price",
     )
 
 
@@ -201,9 +205,49 @@ def _check_attributes(request_id: int, do: OfferResource) -> Refused | None:
     return None
 
 
+def _check_guard(request_id: int, do: ChangeGuard) -> Refused | None:
+    """Every step of a falling floor is work, now and in every replay, and an event."""
+    fall, window = do.fall, do.window
+    if not fall or fall < 0 or window is None:  # no step at all, or for the market to refuse
+        return None
+    if fall >= FALL_LEAST_MICROS and window >= FALL_WINDOW_LEAST_US:
+        return None
+    return Refused(
+        request_id,
+        Code.BAD_GUARD,
+        f"floors under this guard would fall in too many steps; let them fall by at least "
+        f"{FALL_LEAST_MICROS} micro-dollars per hour, or by 0, in a window of at least "
+        f"{FALL_WINDOW_LEAST_US} microseconds",
+    )
+
+
 Check = Callable[[int, Any], Refused | None]
 
 _ARTICLE = {"operator": "an", "tenant": "a", "viewer": "a"}
+
+# What an instruction is, in the words of a refusal.
+_ACTS: dict[type, str] = {
+    PlaceOrder: "placing an order",
+    AmendOrder: "amending an order",
+    CancelOrder: "cancelling an order",
+    ChangeLimit: "setting a limit",
+    Release: "giving a resource back",
+    OfferResource: "adding a resource",
+    WithdrawResource: "withdrawing a resource",
+    ChangeFloor: "setting a floor",
+    ChangeGuard: "setting guards",
+    CordonScope: "cordoning a scope",
+    UncordonScope: "lifting a cordon",
+    CloseStatements: "closing the statements",
+}
+
+
+def _needs(do: Instruction, role: Role, shown: Role) -> str:
+    return (
+        f"{_ACTS[type(do)]} needs {_ARTICLE[role]} {role}'s token, and yours is "
+        f"{_ARTICLE[shown]} {shown}'s; log in with another"
+    )
+
 
 # Who may give an instruction, which of its fields is a path, and what else is looked at.
 _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
@@ -215,7 +259,7 @@ _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
     OfferResource: ("operator", "resource", _check_attributes),
     WithdrawResource: ("operator", "resource", None),
     ChangeFloor: ("operator", "scope", None),
-    ChangeGuard: ("operator", "tree", None),
+    ChangeGuard: ("operator", "tree", _check_guard),
     CordonScope: ("operator", "scope", None),
     UncordonScope: ("operator", "scope", None),
     CloseStatements: ("operator", None, None),

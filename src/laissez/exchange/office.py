@@ -70,7 +70,7 @@ class Office:
     ) -> Administered | Refused:
         """Do what an operator asks; the caller has checked the allowance."""
         if caller.role != "operator":
-            message = f"{type(do).__name__} needs an operator's token"
+            message = f"tokens and webhooks are for operators, and your token is a {caller.role}'s"
             return Refused(request_id, ServiceCode.FORBIDDEN, message)
         async with self._one_at_a_time:
             if self._exchange.closed is not None:

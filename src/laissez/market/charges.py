@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from laissez.market.book import Book
-from laissez.market.meters import Reader
+from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_on_path, uncapped_rate
 from laissez.market.steps import step_index, steps_before
@@ -29,7 +29,7 @@ def metered(leaf: Leaf, now: int) -> int:
     """What the meters have counted for a leaf's holding up to `now`, whatever a hold spares it."""
     if leaf.owner is None:
         return 0
-    return Reader(books_on_path(leaf), now).read(leaf.owner) - leaf.reading
+    return MeterUpdater(books_on_path(leaf), now).read(leaf.owner) - leaf.reading
 
 
 def charge(leaf: Leaf, now: int, until: int) -> int:
@@ -46,7 +46,7 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     assert hold is not None
     counted = max(hold.counted, leaf.since)
     if counted < min(now, hold.until):
-        hold.spared += Trace(leaf, books_on_path(leaf), now, counted).spared()
+        hold.spared += ChargeTrace(leaf, books_on_path(leaf), now, counted).spared()
         hold.counted = now
     ahead = min(until, hold.until) - now
     if ahead <= 0:
@@ -54,7 +54,7 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     return hold.spared + max(0, uncapped_rate(leaf) - hold.cap) * ahead
 
 
-class Trace:
+class ChargeTrace:
     """One holding from `since`, or its start, to `until`, and all that pressed on it meanwhile."""
 
     __slots__ = ("cap", "owner", "pasts", "protected_until", "since", "until")
@@ -86,20 +86,20 @@ class Trace:
         for steps in self.pasts:
             floors.append(0)
             prices.append(0)
-            place = len(floors) - 1
+            position = len(floors) - 1
             first = max(step_index(steps, self.since), 0)
             for index in range(first, steps_before(steps, self.until)):
                 at, floor, highest, by, second = steps[index]
-                changes.append((at, place, floor, second if by == owner else highest))
+                changes.append((at, position, floor, second if by == owner else highest))
         if len(self.pasts) > 1:
             changes.sort(key=itemgetter(0))
         start = self.since
-        for at, place, floor, price in changes:
+        for at, position, floor, price in changes:
             if at > start:
                 yield start, at, max(floors), max(prices)
                 start = at
-            floors[place] = floor
-            prices[place] = price
+            floors[position] = floor
+            prices[position] = price
         if self.until > start:
             yield start, self.until, max(floors), max(prices)
 

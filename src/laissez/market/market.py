@@ -10,31 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
-from laissez.market.book import Order
-from laissez.market.charges import Trace, charge
-from laissez.market.checks import Refused, is_time, shown
-from laissez.market.guards import OFF, Descent
-from laissez.market.holding import end_hold, relinquish, set_limit
+from laissez.market.charges import ChargeTrace, charge
+from laissez.market.checks import CommandRefused, is_time, shown
+from laissez.market.falling_due import TIMER_KINDS, empty_state
+from laissez.market.guards import OFF
+from laissez.market.holding import relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
 from laissez.market.operating import (
     add_resource,
     set_floor,
     set_guard,
     settle,
-    step_floor,
     withdraw,
 )
-from laissez.market.ordering import amend, cancel, expire, place
+from laissez.market.ordering import amend, cancel, place
 from laissez.market.path import books_on_path, charged_rate, floor_at, rate_cause
 from laissez.market.quotes import quote
 from laissez.market.state import State
-from laissez.market.timers import EXPIRY, FLOOR_STEP
 from laissez.model.commands import (
     AddResource,
     Advance,
@@ -82,7 +80,7 @@ class Market:
     __slots__ = ("_state",)
 
     def __init__(self) -> None:
-        self._state = State()
+        self._state = empty_state()
 
     # Commands ---------------------------------------------------------------------------------
 
@@ -99,7 +97,7 @@ class Market:
         state.now = at
         try:
             rule(state, command, events)
-        except Refused as refused:
+        except CommandRefused as refused:
             events.append(Rejected(at, refused.code, refused.message))
         return tuple(events)
 
@@ -108,12 +106,7 @@ class Market:
         state = self._state
         while (timer := state.agenda.pop_due(at)) is not None:
             state.now, kind, _, subject = timer
-            if kind == EXPIRY:
-                expire(state, cast(Order, subject), events)
-            elif kind == FLOOR_STEP:
-                step_floor(state, cast(Descent, subject), events)
-            else:
-                end_hold(state, cast(Leaf, subject), events)
+            TIMER_KINDS[kind].act(state, subject, events)
 
     def add_resource(
         self, path: str, *, attributes: Mapping[str, str] | None = None, at: int
@@ -387,8 +380,8 @@ class Market:
         return Rejected(
             self._state.now,
             Code.SCOPE_NOT_VISIBLE,
-            f"{scope!r} is not visible to {tenant!r}; ask for a root, or for a scope above a "
-            "resource that it holds",
+            f"there is no quote of {scope!r} for {tenant!r}; ask for a whole tree, or for a scope "
+            "around something that it holds",
         )
 
     # Questions about money --------------------------------------------------------------------
@@ -410,7 +403,7 @@ class Market:
         if account is None:
             return {}
         return {
-            path: tuple(Trace(leaf, books_on_path(leaf), at).explain())
+            path: tuple(ChargeChargeTrace(leaf, books_on_path(leaf), at).explain())
             for path, leaf in account.holdings.items()
         }
 
@@ -428,7 +421,7 @@ class Market:
         each = min(each, max(1, together // len(account.holdings)))
         newest = {}
         for path, leaf in islice(account.holdings.items(), together):
-            segments, left_out = Trace(leaf, books_on_path(leaf), at).newest(each)
+            segments, left_out = ChargeTrace(leaf, books_on_path(leaf), at).newest(each)
             newest[path] = tuple(segments), left_out
         return newest
 

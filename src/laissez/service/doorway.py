@@ -62,7 +62,8 @@ class Doorman:
             return _problem(
                 HTTPStatus.UNAUTHORIZED,
                 ServiceCode.UNAUTHENTICATED,
-                "show a living token in the header Authorization: Bearer ...",
+                "the token is missing, unknown, expired or revoked; ask the operator for one, and "
+                "send it in the header Authorization: Bearer ...",
             )
         if not principal.connect():
             return _problem(

@@ -96,8 +96,8 @@ class TokenCheck(AbstractAuthenticationMiddleware):
         if principal is None:
             raise Problem(
                 ServiceCode.UNAUTHENTICATED,
-                "show a living token in the header Authorization: Bearer ...; "
-                "ask the operator for one",
+                "the token is missing, unknown, expired or revoked; ask the operator for one, and "
+                "send it in the header Authorization: Bearer ...",
             )
         http = connection.scope.get("state", {}).get(HTTP)
         if http is not None and not http.belongs_to(principal):
