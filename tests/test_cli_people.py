@@ -178,6 +178,8 @@ def test_a_floor_for_nothing_is_warned_of(shop: Shop) -> None:
     assert "did you mean h100/east?" in set_for_nothing.stderr
     assert "nothing under" in shop.run("floor", "set", "h10", "3", "--dry-run").stderr
     assert shop.run("floor", "set", "h100/east", "3").stderr == ""
+    told = shop.run("guard", "set", "h10", "--rise", "25%", "--window", "1s").stderr
+    assert "the guards wait for what is added; did you mean h100?" in told
     assert shop.run("floor", "set", "h100/eats", "0").stderr == ""
 
 
@@ -190,6 +192,7 @@ def test_a_floor_for_nothing_is_warned_of(shop: Shop) -> None:
         (("buy", "h10", "--limit", "3", "--dry-run"), "check the name"),
         (("amend", "o-", "--price", "3", "--dry-run"), "did you mean o-6?"),
         (("limit", "h100/east/r1/g7", "3", "--dry-run"), "did you mean h100/east/r1/g0?"),
+        (("limit", "h100/east/r1/g7", "3"), "did you mean h100/east/r1/g0?"),
     ],
 )
 def test_a_tenant_is_told_what_it_may_have_meant(
@@ -233,6 +236,8 @@ def test_refusals_speak_of_acts_and_dollars(shop: Shop) -> None:
     assert "setting a floor needs an operator's token, and yours is a tenant's" in told
     told = shop.error("buy", "h100", "--price", "3", "--limit", "2", exit_code=2)
     assert "the price, $3.00/h, is above the limit, $2.00/h" in told
+    for words in (("buy", "h100", "--price", "0"), ("amend", "o-5", "--limit", "0")):
+        assert "write it like 3.20" in shop.error(*words, exit_code=2)
     shop.run("buy", "h100", "--price", "1", "--limit", "1.50")
     told = shop.error("amend", "o-5", "--price", "3", exit_code=1)
     assert "the price, $3.00/h, is above the limit, $1.50/h" in told
@@ -321,6 +326,20 @@ def test_an_interruption_between_orders_says_what_was_done(
     result = shop.run("cancel", "--all")
     assert result.exit_code == 130 and "stopped after 250 of 500" in result.stderr
     assert len(client.orders()) == 250
+
+
+def test_an_interrupted_apply_says_how_to_go_on(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Applying the file again does the rest."""
+    operator = shop.become("operator")
+
+    def stop(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(operator, "send_all", stop)
+    words = ("topology", "apply", str(REPO / "examples" / "cluster.yaml"), "--yes")
+    assert "apply the file again for the rest" in shop.error(*words, exit_code=130)
 
 
 # --- waiting ------------------------------------------------------------------------------------

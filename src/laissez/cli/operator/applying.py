@@ -25,6 +25,7 @@ from laissez.cli.terminal.output import (
     say,
     say_json,
     say_table,
+    warn,
     yes_option,
 )
 from laissez.cli.terminal.sending import part_of
@@ -123,8 +124,13 @@ def apply(file: Path, yes: bool, dry_run: bool, as_json: bool) -> None:
             return
         if proposal.held and not yes:
             _ask(proposal)
-        with progress_bar("applying", as_json=as_json) as progress:
-            answers = _carry_out(client, proposal, progress)
+        try:
+            with progress_bar("applying", as_json=as_json) as progress:
+                answers = _carry_out(client, proposal, progress)
+        except KeyboardInterrupt:
+            if not as_json:
+                warn("laissez: stopped, with some of it done; apply the file again for the rest")
+            raise
     refused = refusals_in(answers)
     if as_json:
         say_json(msgspec.structs.replace(proposal.document(), applied=True, refused=refused))

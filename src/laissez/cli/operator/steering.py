@@ -44,7 +44,7 @@ def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
     with connection.connect() as client:
         answer = None if dry_run else client.set_floor(scope, amount)
         if amount and client.quote(scope).rate is None:
-            _say_empty(client, scope)
+            _say_empty(client, scope, "the floor waits")
         if answer is not None:
             say_answer(answer, as_json=as_json)
             return
@@ -60,13 +60,11 @@ def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
         say(message)
 
 
-def _say_empty(client: Client, scope: str) -> None:
+def _say_empty(client: Client, scope: str, waits: str) -> None:
     over = [each for each in client.floors().cordons if f"{scope}/".startswith(f"{each}/")]
     why = f" ({', '.join(over)} is cordoned)" if over else ""
     hint = scope_meant(client, scope)
-    warn(
-        f"laissez: there is nothing under {scope} now{why}; the floor waits for what is added{hint}"
-    )
+    warn(f"laissez: there is nothing under {scope} now{why}; {waits} for what is added{hint}")
 
 
 @floor.command("show")
@@ -110,6 +108,8 @@ def set_guard(
         raise click.UsageError("say which guards: --rise 25% --window 1s; 'guard off' ends them")
     with connection.connect() as client:
         answer = client.set_guard(tree, rise=rise, fall=fall, hold=hold, window=window)
+        if client.quote(tree).rate is None:
+            _say_empty(client, tree, "the guards wait")
     say_answer(answer, as_json=as_json)
 
 

@@ -16,7 +16,7 @@ from laissez.cli.terminal.completing import complete_holding, complete_scope
 from laissez.cli.terminal.documents import Previewed
 from laissez.cli.terminal.nearby import near_names_shown
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json
-from laissez.cli.terminal.parameters import dollars, duration
+from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
 
 COUNT_MAX = 10_000
@@ -27,8 +27,18 @@ COUNT_MAX = 10_000
 @click.option(
     "--count", type=click.IntRange(1, COUNT_MAX), default=1, show_default=True, help="How many."
 )
-@click.option("--price", type=dollars, help="What to press with now; the quote, if you see it.")
-@click.option("--limit", type=dollars, help="How far to follow the rate; the price, if unsaid.")
+@click.option(
+    "--price",
+    type=dollars,
+    callback=above_zero,
+    help="What to press with now; the quote, if you see it.",
+)
+@click.option(
+    "--limit",
+    type=dollars,
+    callback=above_zero,
+    help="How far to follow the rate; the price, if unsaid.",
+)
 @click.option(
     "--near",
     metavar="HOLDING",

@@ -17,7 +17,7 @@ from laissez.cli.terminal.amounts import (
 from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
 from laissez.cli.terminal.completing import complete_holding
 from laissez.cli.terminal.documents import WouldChange
-from laissez.cli.terminal.nearby import did_you_mean
+from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
 from laissez.cli.terminal.output import (
     ask,
     dry_run_option,
@@ -96,7 +96,9 @@ def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
     """
     with connection.connect() as client:
         if not dry_run:
-            say_answer(client.set_limit(resource, amount), as_json=as_json)
+            with near_names_shown(client, resource):
+                answer = client.set_limit(resource, amount)
+            say_answer(answer, as_json=as_json)
             return
         held = _find(client, resource)
     rate, wanted = show_rate(held.rate), show_rate(amount)

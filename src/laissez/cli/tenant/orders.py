@@ -13,7 +13,7 @@ from laissez.cli.terminal.completing import complete_order, complete_scope
 from laissez.cli.terminal.documents import ExplainedOrder
 from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table
-from laissez.cli.terminal.parameters import dollars, duration
+from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
 from laissez.model import CancelOrder, OpenOrder, Quoted
 
@@ -80,8 +80,8 @@ def _cells(order: OpenOrder, now_us: int) -> tuple[str, ...]:
 
 @click.command()
 @click.argument("order", shell_complete=complete_order)
-@click.option("--price", type=dollars, help="What to press with now.")
-@click.option("--limit", type=dollars, help="How far to follow.")
+@click.option("--price", type=dollars, callback=above_zero, help="What to press with now.")
+@click.option("--limit", type=dollars, callback=above_zero, help="How far to follow.")
 @click.option("--expires", type=duration, help="End it so long from now.")
 @click.option("--no-expiry", is_flag=True, help="Let it wait without end.")
 @dry_run_option

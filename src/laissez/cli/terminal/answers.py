@@ -8,7 +8,7 @@ import click
 
 from laissez.cli.terminal.exits import Exit, Failure, tell_failure
 from laissez.cli.terminal.output import progress_bar, say, say_json, warn
-from laissez.cli.terminal.sending import send_paced
+from laissez.cli.terminal.sending import SLICE, send_paced
 from laissez.cli.terminal.sentences import LINES_MAX, say_events
 from laissez.client import Client
 from laissez.model import Answer, Instruction, Refused, Rejected
@@ -46,7 +46,8 @@ def send_all_shown(
     """Make many changes, with a bar; an interruption says what was done until then."""
     outcomes: list[Answer | Refused] = []
     try:
-        with progress_bar(title, as_json=as_json) as progress:
+        few = len(instructions) <= SLICE
+        with progress_bar(title, as_json=as_json or few) as progress:
             send_paced(client, instructions, outcomes, progress)
     except KeyboardInterrupt:
         if not as_json:

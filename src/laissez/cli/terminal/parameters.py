@@ -36,6 +36,13 @@ def dollars(text: str) -> int:
         raise click.BadParameter(str(error)) from None
 
 
+def above_zero(context: click.Context, option: click.Parameter, micros: int | None) -> int | None:
+    """For a price or a limit: who bids nothing wants nothing."""
+    if micros == 0:
+        raise click.BadParameter("an order bids something; write it like 3.20", context, option)
+    return micros
+
+
 def duration(text: str) -> int:
     """A length of time, in microseconds."""
     try:
