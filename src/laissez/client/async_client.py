@@ -75,6 +75,7 @@ from laissez.model import (
     ResourceList,
     RevokeToken,
     Role,
+    ServiceCode,
     Status,
     TenantList,
     TenantSummary,
@@ -93,6 +94,8 @@ from laissez.model import (
 DEFAULT_RETRY_FOR_S = 15.0
 
 T = TypeVar("T")
+L = TypeVar("L", OrderList, HoldingList, ResourceList, TenantList)
+BEGINNINGS_MAX = 5
 
 
 class AsyncClient:
@@ -140,11 +143,13 @@ class AsyncClient:
 
     async def orders(self, tenant: str | None = None) -> tuple[OpenOrder, ...]:
         """The live orders."""
-        return (await self._told(AskOrders(tenant), OrderList)).orders
+        pages = await self._pages(lambda after: AskOrders(tenant, after), OrderList)
+        return tuple(order for page in pages for order in page.orders)
 
     async def holdings(self, tenant: str | None = None) -> tuple[Holding, ...]:
         """What is held, at what rate and limit."""
-        return (await self._told(AskHoldings(tenant), HoldingList)).holdings
+        pages = await self._pages(lambda after: AskHoldings(tenant, after), HoldingList)
+        return tuple(holding for page in pages for holding in page.holdings)
 
     async def bill(self, tenant: str | None = None, *, explain: bool = False) -> Bill:
         """What is owed, exactly; `explain` adds why."""
@@ -152,7 +157,8 @@ class AsyncClient:
 
     async def resources(self, scope: str | None = None) -> tuple[Resource, ...]:
         """Operator: what is on the market, with owner and rate."""
-        return (await self._told(AskResources(scope), ResourceList)).resources
+        pages = await self._pages(lambda after: AskResources(scope, after), ResourceList)
+        return tuple(resource for page in pages for resource in page.resources)
 
     async def floors(self) -> FloorList:
         """Operator: floors, guards and cordons."""
@@ -160,7 +166,8 @@ class AsyncClient:
 
     async def tenants(self) -> tuple[TenantSummary, ...]:
         """Operator: everybody who has an order, a holding or a bill."""
-        return (await self._told(AskTenants(), TenantList)).tenants
+        pages = await self._pages(AskTenants, TenantList)
+        return tuple(tenant for page in pages for tenant in page.tenants)
 
     # A tenant's changes -----------------------------------------------------------------------
 
@@ -431,6 +438,21 @@ class AsyncClient:
         if isinstance(said, Refused):
             raise refusal(said)
         return check_accepted(said)
+
+    async def _pages(self, ask: Callable[[str | None], Question], expected: type[L]) -> list[L]:
+        """All pages of a list; from the beginning again, if it changes where one begins."""
+        pages: list[L] = []
+        after, beginnings = None, 1
+        while not pages or after is not None:
+            try:
+                pages.append(await self._told(ask(after), expected))
+                after = pages[-1].next
+            except Refusal as refused:
+                if refused.code != ServiceCode.LIST_CHANGED or beginnings == BEGINNINGS_MAX:
+                    raise
+                beginnings += 1
+                pages, after = [], None
+        return pages
 
     async def _told(
         self, do: Question | Administration, expected: type[T], key: str | None = None

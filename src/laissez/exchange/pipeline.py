@@ -28,7 +28,7 @@ from typing import Protocol
 import msgspec
 
 from laissez.exchange.access import Access, Limits, Principal
-from laissez.exchange.admission import check_allowance, check_instruction, check_price
+from laissez.exchange.admission import check_allowance, check_form, check_instruction
 from laissez.exchange.clock import Clock
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
@@ -44,7 +44,6 @@ from laissez.model import (
     CloseStatements,
     Instruction,
     Notice,
-    PlaceOrder,
     Refused,
     ServiceCode,
 )
@@ -154,8 +153,8 @@ class Exchange:
         # A retry is answered with what it did, whatever has changed since: so the key comes first.
         if not refused and ticket.key is not None and self._is_repeated(ticket, ticket.key):
             return
-        if not refused and type(do) is PlaceOrder and do.price is None:
-            refused = check_price(caller, self.market, request_id, do)
+        if not refused:
+            refused = check_form(caller, self.market, request_id, do)
         if not refused and self._is_full():
             refused = self._no_room(request_id)
         if refused:

@@ -21,6 +21,9 @@ from laissez.market.path import books_on_path, uncapped_rate
 from laissez.market.steps import step_index, steps_before
 from laissez.model.values import Cause, Segment
 
+CHANGES_PER_SEGMENT = 5
+"""So many changes are looked at for each segment that is given, if most are not seen in it."""
+
 
 def metered(leaf: Leaf, now: int) -> int:
     """What the meters have counted for a leaf's holding up to `now`, whatever a hold spares it."""
@@ -100,6 +103,80 @@ class ChargeTrace:
         if self.until > start:
             yield start, self.until, max(floors), max(prices)
 
+    def newest(self, count: int) -> tuple[list[Segment], int]:
+        """The last segments of the charge, and how many more there are at most.
+
+        Read from the end, so that it costs what is given and not what has happened. Changes that
+        are not seen in the charge are passed over, but not without end: then fewer are given.
+        """
+        segments: list[Segment] = []  # the newest first
+        left_out = 0
+        pieces = self._pieces_backwards(count * CHANGES_PER_SEGMENT)
+        for before, (start, end, floor, price) in pieces:
+            left_out = before
+            middle = min(max(start, self.protected_until), end)
+            rate: int = max(floor, price)
+            cause: Cause = "demand" if price > floor else "floor"
+            if middle < end:
+                _join_before(segments, middle, end, rate, cause)
+            if start < middle:
+                if rate > self.cap:
+                    _join_before(segments, start, middle, self.cap, "hold")
+                else:
+                    _join_before(segments, start, middle, rate, cause)
+            if len(segments) > count:
+                break
+        left_out += max(0, len(segments) - count)
+        return segments[:count][::-1], left_out
+
+    def _pieces_backwards(self, most: int) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
+        """The pieces from the last, each with how many there are before it at most; no more than
+        so many changes are looked at."""
+        pasts = self.pasts
+        firsts = [max(step_index(steps, self.since), 0) for steps in pasts]
+        indices = [steps_before(steps, self.until) - 1 for steps in pasts]
+        floors, prices = [0] * len(pasts), [0] * len(pasts)
+        for position in range(len(pasts)):
+            floors[position], prices[position] = self._pressing(
+                position, firsts[position], indices[position]
+            )
+        left = sum(
+            last - first + (steps[first][0] > self.since)
+            for steps, first, last in zip(pasts, firsts, indices, strict=True)
+            if last >= first
+        )
+        end = self.until
+        for _ in range(most):
+            if end <= self.since:
+                return
+            at, position = max(
+                (
+                    (pasts[position][index][0], position)
+                    for position, index in enumerate(indices)
+                    if index >= firsts[position]
+                ),
+                default=(self.since, -1),
+            )
+            start = max(at, self.since)
+            if start < end:
+                before = left if start > self.since else 0
+                yield before, (start, end, max(floors, default=0), max(prices, default=0))
+                end = start
+            if position < 0:
+                return
+            left -= 1
+            indices[position] -= 1
+            floors[position], prices[position] = self._pressing(
+                position, firsts[position], indices[position]
+            )
+
+    def _pressing(self, position: int, first: int, index: int) -> tuple[int, int]:
+        """(floor, price) at a place in the step of an index; nothing before the first."""
+        if index < first:
+            return 0, 0
+        _, floor, highest, by, second = self.pasts[position][index]
+        return floor, second if by == self.owner else highest
+
     def explain(self) -> list[Segment]:
         """The charge as (from, to, rate, cause), equal neighbours joined."""
         segments: list[Segment] = []
@@ -122,5 +199,15 @@ def _join(segments: list[Segment], start: int, end: int, rate: int, cause: Cause
         last = segments[-1]
         if last[2] == rate and last[3] == cause:
             segments[-1] = (last[0], end, rate, cause)
+            return
+    segments.append((start, end, rate, cause))
+
+
+def _join_before(segments: list[Segment], start: int, end: int, rate: int, cause: Cause) -> None:
+    """Put a segment before all others; the list has the newest first."""
+    if segments:
+        first = segments[-1]
+        if first[2] == rate and first[3] == cause:
+            segments[-1] = (start, first[1], rate, cause)
             return
     segments.append((start, end, rate, cause))

@@ -8,6 +8,8 @@ commands are the same market: there is no clock, no randomness and no I/O in her
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain, islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -19,7 +21,7 @@ from laissez.market.checks import CommandRefused, is_time, shown
 from laissez.market.falling_due import TIMER_KINDS, empty_state
 from laissez.market.guards import OFF
 from laissez.market.holding import relinquish, set_limit
-from laissez.market.nodes import Leaf, Scope, leaves_under
+from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
 from laissez.market.operating import (
     add_resource,
     set_floor,
@@ -180,6 +182,10 @@ class Market:
         """Close the statement period of every open holding."""
         return self.apply(Settle(at))
 
+    def knows(self, path: str) -> bool:
+        """Is there a resource at a path, or a scope that somebody has named?"""
+        return path in self._state.nodes
+
     # Questions about resources and prices -----------------------------------------------------
 
     @property
@@ -281,6 +287,28 @@ class Market:
         roots = self._state.roots
         return tuple(leaf.path for root in roots for leaf in leaves_under(root))
 
+    def resources_after(
+        self, scope: str | None, after: str | None, most: int
+    ) -> tuple[str, ...] | None:
+        """The first resources under a scope, or of all, that come after another in tree order.
+
+        None if that other is not among them any more.
+        """
+        roots = self._state.roots
+        top = None if scope is None else self._state.nodes.get(scope)
+        tops = roots if scope is None else [] if top is None else [top]
+        if after is None:
+            leaves = chain.from_iterable(map(walk, tops))
+        else:
+            begin = self._state.nodes.get(after)
+            if not isinstance(begin, Leaf) or not _is_under(begin, top):
+                return None
+            place = next((i for i, each in enumerate(roots) if _is_under(begin, each)), 0)
+            later = [] if top is not None else roots[place + 1 :]
+            here = () if begin is top else walk_on(begin, top if isinstance(top, Scope) else None)
+            leaves = chain(here, chain.from_iterable(map(walk, later)))
+        return tuple(leaf.path for leaf in islice(leaves, most))
+
     def scopes(self) -> tuple[str, ...]:
         """All scopes that an order may name."""
         nodes = self._state.nodes.items()
@@ -301,6 +329,24 @@ class Market:
             OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires)
             for o in sorted(account.orders.values(), key=lambda order: order.sequence)
         )
+
+    def orders_after(
+        self, tenant: str, sequence: int, most: int
+    ) -> tuple[tuple[OpenOrder, ...], int, bool]:
+        """A tenant's first live orders after a place in the queue; the place of the last; whether
+        these are all."""
+        account = self._state.accounts.get(tenant)
+        later = [] if account is None else account.orders.values()
+        found = sorted((o for o in later if o.sequence > sequence), key=attrgetter("sequence"))
+        is_all = len(found) <= most
+        del found[most:]
+        orders = (OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires) for o in found)
+        return tuple(orders), found[-1].sequence if found else sequence, is_all
+
+    def order_count(self, tenant: str) -> int:
+        """How many live orders a tenant has."""
+        account = self._state.accounts.get(tenant)
+        return 0 if account is None else len(account.orders)
 
     def holdings(self, tenant: str) -> tuple[str, ...]:
         """The resources that a tenant holds, in the order in which it won them."""
@@ -355,6 +401,24 @@ class Market:
             path: tuple(ChargeTrace(leaf, books_on_path(leaf), at).explain())
             for path, leaf in account.holdings.items()
         }
+
+    def newest_segments(
+        self, tenant: str, at: int, *, each: int, together: int
+    ) -> dict[str, tuple[tuple[Segment, ...], int]]:
+        """The last segments of what is open, per holding, and how many more there are at most.
+
+        At most so many of each holding, and of all together; what is beyond is not even looked at.
+        """
+        self._check_instant(at)
+        account = self._state.accounts.get(tenant)
+        if account is None or not account.holdings:
+            return {}
+        each = min(each, max(1, together // len(account.holdings)))
+        newest = {}
+        for path, leaf in islice(account.holdings.items(), together):
+            segments, left_out = ChargeTrace(leaf, books_on_path(leaf), at).newest(each)
+            newest[path] = tuple(segments), left_out
+        return newest
 
     def revenue(self, at: int) -> int:
         """All that the operator has earned since the beginning: the sum of all bills."""
@@ -430,3 +494,11 @@ def _refused_time(now: int, at: Any) -> Rejected:
         Code.BAD_TIME,
         f"at={shown(at)} is not a time; give whole microseconds, from 0 on",
     )
+
+
+def _is_under(leaf: Leaf, top: Leaf | Scope | None) -> bool:
+    """Is a leaf this node, or below it? Everything is under None."""
+    node: Leaf | Scope | None = leaf
+    while node is not None and node is not top:
+        node = node.parent
+    return node is top

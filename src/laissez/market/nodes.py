@@ -15,6 +15,8 @@ rest on a withdrawn leaf. It gets its place with its first resource and then kee
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from laissez.market.book import Book
 from laissez.market.guards import GuardedTree
 from laissez.market.steps import NEVER
@@ -214,3 +216,23 @@ def children_of(scope: Branch) -> list[Leaf | Scope]:
         else:
             children.append(member)
     return children
+
+
+def walk(node: Leaf | Branch) -> Iterator[Leaf]:
+    """All leaves under a node, in tree order, one by one: for those who stop somewhere."""
+    if isinstance(node, Leaf):
+        yield node
+    else:
+        for member in node.members:
+            yield from walk(member)
+
+
+def walk_on(leaf: Leaf, top: Branch | None) -> Iterator[Leaf]:
+    """The leaves under a node, or of a whole tree, that come after one of them in tree order."""
+    member: Leaf | Scope | SiblingGroup = leaf
+    while member is not top and member.up is not None:
+        branch = member.up
+        for later in branch.members[branch.members.index(member) + 1 :]:
+            yield from walk(later)
+        assert isinstance(branch, Scope | SiblingGroup)
+        member = branch

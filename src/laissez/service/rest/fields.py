@@ -52,6 +52,7 @@ _FIELDS: dict[str, JSON] = {
     "url": {**_text(URL_MAX, "https://hooks.example/", "Web address."), "pattern": "^https?://"},
     "note": {"maxLength": NOTE_MAX, "examples": ["ci"], "description": "For whoever reads lists."},
     "role": {"examples": ["tenant"], "description": "What the token may do."},
+    "after": {"examples": ["team-a:812"], "description": "The `next` of the page before."},
     "explain": {"examples": [True], "description": "Add the newest segments of what is open."},
     "attributes": {
         "maxProperties": ATTRIBUTES_MAX,
