@@ -158,7 +158,8 @@ class Principal:
     @property
     def rests_until(self) -> int:
         """Nothing is done for this caller before this instant, by the monotonic clock."""
-        return max(self.own.rests_until, self.together.rests_until)
+        own, together = self.own.rests_until, self.together.rests_until
+        return max(together, own)
 
 
 class Access:

@@ -39,7 +39,7 @@ from laissez.model import (
     UncordonScope,
     WithdrawResource,
 )
-from laissez.model.values import MAX_TIME
+from laissez.model.values import MAX_RATE, MAX_TIME
 
 # In bytes.
 ORDER_ID_MAX = 128
@@ -114,8 +114,9 @@ def _check_path(market: Market, path: str) -> None:
 
 def _form_of_order(market: Market, do: PlaceOrder) -> None:
     _check_path(market, do.scope)
-    if do.order is not None:
-        checks.check_order_id(do.order)
+    order = do.order
+    if order is not None and (not order.isprintable() or order[0] == " " or order[-1] == " "):
+        checks.check_order_id(order)
     if do.price is None and do.limit is None:
         raise checks.CommandRefused(
             Code.NO_PRICE, "neither price nor limit is given; give at least one"
@@ -129,11 +130,11 @@ def _form_of_amendment(market: Market, do: AmendOrder) -> None:
 
 
 def _check_terms(price: int | None, limit: int | None, expires: int | None) -> None:
-    if price is not None:
+    if price is not None and not 0 < price <= MAX_RATE:
         checks.check_price(price)
-    if limit is not None:
+    if limit is not None and not 0 < limit <= MAX_RATE:
         checks.check_limit(limit, 1)
-    if expires is not None:
+    if expires is not None and not 0 <= expires <= MAX_TIME:
         checks.check_expiry(expires, -1)
 
 

@@ -23,6 +23,7 @@ WORK_AT_ONCE_NS = 5_000_000
 """So long may the loop be busy for one party before it rests."""
 
 WORK_NS_PER_S_MIN = 100_000_000
+STRETCH = 1_000
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -48,19 +49,23 @@ OPERATOR_LIMITS = Limits(
 
 
 class Allowance:
-    """What one party has left: `share` times what the limits say."""
+    """What one party has left: `share` times what the limits say.
+
+    What is left of bytes and of work is kept as the instant at which all will be paid back: what
+    costs a millisecond puts it off by four, if a quarter of the time may be used.
+    """
 
     __slots__ = (
         "_burst",
-        "_bytes",
-        "_bytes_at",
-        "_bytes_most",
-        "_bytes_per_s",
+        "_bytes_at_once_ns",
+        "_bytes_paid_ns",
+        "_ns_per_byte",
         "_requests",
         "_requests_at",
         "_requests_per_s",
-        "_work_ns",
-        "_work_per_s",
+        "_work_at_once_ns",
+        "_work_paid_ns",
+        "_work_stretch",
         "connections",
         "connections_most",
         "rests_until",
@@ -78,13 +83,12 @@ class Allowance:
         self._burst = limits.burst * share * US_PER_S
         self._requests = self._burst
         self._requests_at = 0
-        self._bytes_per_s = self._requests_per_s * limits.bytes_per_request
-        self._bytes_most = limits.burst * share * limits.bytes_per_request * NS_PER_S
-        self._bytes = self._bytes_most
-        self._bytes_at = 0
-        work = self._requests_per_s * limits.work_us_per_request * NS_PER_US
-        self._work_per_s = max(work, WORK_NS_PER_S_MIN)
-        self._work_ns = WORK_AT_ONCE_NS * NS_PER_S
+        self._bytes_paid_ns = self._work_paid_ns = 0
+        self._ns_per_byte = NS_PER_S // (self._requests_per_s * limits.bytes_per_request) + 1
+        self._bytes_at_once_ns = limits.burst * share * limits.bytes_per_request * self._ns_per_byte
+        work_ns_per_s = self._requests_per_s * limits.work_us_per_request * NS_PER_US
+        self._work_stretch = NS_PER_S * STRETCH // max(work_ns_per_s, WORK_NS_PER_S_MIN)
+        self._work_at_once_ns = WORK_AT_ONCE_NS * self._work_stretch // STRETCH
 
     def take_request(self, at_us: int) -> int:
         """Take one request: 0, or how many microseconds to wait until there is one."""
@@ -103,16 +107,13 @@ class Allowance:
 
     def spend(self, now_ns: int, size: int, work_ns: int) -> None:
         """Pay for what was done, and rest if that was more than there was."""
-        passed = now_ns - self._bytes_at
-        self._bytes_at = now_ns
-        work = self._work_ns + passed * self._work_per_s
-        if work > WORK_AT_ONCE_NS * NS_PER_S:
-            work = WORK_AT_ONCE_NS * NS_PER_S
-        self._work_ns = work = work - work_ns * NS_PER_S
-        size_left = self._bytes + passed * self._bytes_per_s
-        if size_left > self._bytes_most:
-            size_left = self._bytes_most
-        self._bytes = size_left = size_left - size * NS_PER_S
-        if work < 0 or size_left < 0:
-            wait_ns = max(-work // self._work_per_s, -size_left // self._bytes_per_s)
-            self.rests_until = now_ns + wait_ns
+        work, data = self._work_paid_ns, self._bytes_paid_ns
+        if work < now_ns:
+            work = now_ns
+        if data < now_ns:
+            data = now_ns
+        self._work_paid_ns = work = work + work_ns * self._work_stretch // STRETCH
+        self._bytes_paid_ns = data = data + size * self._ns_per_byte
+        work -= self._work_at_once_ns
+        data -= self._bytes_at_once_ns
+        self.rests_until = max(data, work)

@@ -46,21 +46,30 @@ class Feed:
 
     def add(self, happened: Happened) -> None:
         """Note what a command meant for this tenant, and tell it if it listens."""
-        self.messages.append(happened)
-        self.events += len(happened.events)
-        if len(self.messages) > KEPT_PER_TENANT:
-            self.forget_oldest()
-        self._feeds.count(len(happened.events))
+        messages, feeds = self.messages, self._feeds
+        messages.append(happened)
+        more = len(happened.events)
+        if len(messages) > KEPT_PER_TENANT:
+            oldest = messages.popleft()
+            self.forgotten = oldest.sequence
+            more -= len(oldest.events)
+        self.events += more
+        feeds.events_of_tenants += more
+        if feeds.events_of_tenants > EVENTS_KEPT_OF_TENANTS:
+            feeds.make_room()
         if self.listeners:
             message = encode(happened)
             for listener in tuple(self.listeners):
                 listener.push(happened.sequence, message)
 
-    def forget_oldest(self) -> None:
-        oldest = self.messages.popleft()
-        self.events -= len(oldest.events)
-        self.forgotten = oldest.sequence
-        self._feeds.count(-len(oldest.events))
+    def forget_half(self) -> int:
+        """Forget the oldest messages; how many events that were."""
+        before = self.events
+        while self.messages and self.events > before // 2:
+            oldest = self.messages.popleft()
+            self.forgotten = oldest.sequence
+            self.events -= len(oldest.events)
+        return before - self.events
 
     def after(self, sequence: int) -> Iterator[bytes] | None:
         """What came after a sequence number, None if some of it is forgotten."""
@@ -75,7 +84,7 @@ class Feeds:
     def __init__(self, begins_after: int) -> None:
         self._begins_after = begins_after
         self._tenants: dict[str, Feed] = {}
-        self._events_of_tenants = 0
+        self.events_of_tenants = 0
         self._recent: deque[Said] = deque()
         self._recent_events = 0
         self._forgotten = begins_after
@@ -87,14 +96,10 @@ class Feeds:
             feed = self._tenants[tenant] = Feed(self, self._begins_after)
         return feed
 
-    def count(self, events: int) -> None:
-        """So many more events are kept for some tenant: make room if they are too many."""
-        self._events_of_tenants += events
-        if events > 0 and self._events_of_tenants > EVENTS_KEPT_OF_TENANTS:
-            longest = max(self._tenants.values(), key=lambda feed: feed.events)
-            half = longest.events // 2
-            while longest.events > half:
-                longest.forget_oldest()
+    def make_room(self) -> None:
+        """Too many events are kept: the tenant that has most of them forgets half of its own."""
+        longest = max(self._tenants.values(), key=lambda feed: feed.events)
+        self.events_of_tenants -= longest.forget_half()
 
     def publish_all(self, sequence: int, at: int, events: tuple[Event, ...]) -> None:
         """Note what a command did, and tell the operator if it listens."""

@@ -48,8 +48,8 @@ class _OfOneAuthor:
     __slots__ = ("oldest_first", "places")
 
     def __init__(self) -> None:
-        self.places: dict[bytes, int] = {}
-        self.oldest_first: deque[bytes] = deque()
+        self.places: dict[str | bytes, int] = {}
+        self.oldest_first: deque[str | bytes] = deque()
 
     def forget_oldest(self, count: int) -> int:
         count = min(count, len(self.oldest_first))
@@ -67,14 +67,13 @@ class Keys:
         self._count = 0
         self._authors: dict[str, _OfOneAuthor] = {}
         self._answers: list[Kept | None] = [None] * ANSWERS_KEPT
-        self._answered: deque[Kept] = deque()
         self._events = 0
 
     def sequence(self, name: str) -> int | None:
         """Where this key acted, None if it is new."""
         author, _, key = name.partition("\0")
         own = self._authors.get(author)
-        return None if own is None else own.places.get(key.encode(errors="surrogatepass"))
+        return None if own is None else own.places.get(_compact(key))
 
     def answer(self, sequence: int) -> Kept | None:
         """What the key that acted there was answered, None if that is no longer kept."""
@@ -83,31 +82,41 @@ class Keys:
 
     def remember(self, name: str, kept: Kept) -> None:
         self.remember_place(name, kept.sequence)
-        self._answers[kept.sequence % ANSWERS_KEPT] = kept
-        self._answered.append(kept)
+        place = kept.sequence % ANSWERS_KEPT
+        before = self._answers[place]
+        if before is not None:
+            self._events -= len(before.events)
+        self._answers[place] = kept
         self._events += len(kept.events)
-        while len(self._answered) > 1 and (
-            self._events > EVENTS_KEPT or kept.sequence - self._answered[0].sequence >= ANSWERS_KEPT
-        ):
-            oldest = self._answered.popleft()
-            self._events -= len(oldest.events)
-            place = oldest.sequence % ANSWERS_KEPT
-            if self._answers[place] is oldest:
-                self._answers[place] = None
+        if self._events > EVENTS_KEPT:
+            self._forget_answers(kept.sequence)
+
+    def _forget_answers(self, newest: int) -> None:
+        """Forget the oldest answers until half of the room for events is free, or one is left."""
+        for sequence in range(newest - ANSWERS_KEPT + 1, newest):
+            kept = self.answer(sequence)
+            if kept is not None and self._events > EVENTS_KEPT // 2:
+                self._answers[sequence % ANSWERS_KEPT] = None
+                self._events -= len(kept.events)
 
     def remember_place(self, name: str, sequence: int) -> None:
         author, _, key = name.partition("\0")
         own = self._authors.get(author)
         if own is None:
             own = self._authors[author] = _OfOneAuthor()
-        written = key.encode(errors="surrogatepass")
-        if written not in own.places:
-            own.oldest_first.append(written)
+        compact = _compact(key)
+        if compact not in own.places:
+            own.oldest_first.append(compact)
             self._count += 1
-        own.places[written] = sequence
+        own.places[compact] = sequence
         if self._count > self._capacity + self._slack:
             most = max(self._authors.values(), key=lambda each: len(each.places))
             self._count -= most.forget_oldest(self._slack)
+
+
+def _compact(key: str) -> str | bytes:
+    """A key in as few bytes as it has: text with one wide character takes four for each."""
+    return key if key.isascii() else key.encode(errors="surrogatepass")
 
 
 def older_keys(newest_first: Iterable[tuple[str, str, int]], capacity: int) -> Keys:
