@@ -104,7 +104,7 @@ ROOMS = {
 # fmt: off
 DEFINED_TWICE = {
     "Attributes", "Feed", "Job", "Load", "Outcome", "Problem",
-    "Progress", "Reader", "Tokens", "Trader",
+    "Progress", "Reader", "Said", "Tokens", "Trader",
 }
 # fmt: on
 

@@ -136,8 +136,10 @@ class ChargeTrace:
         firsts = [max(step_index(steps, self.since), 0) for steps in pasts]
         indices = [steps_before(steps, self.until) - 1 for steps in pasts]
         floors, prices = [0] * len(pasts), [0] * len(pasts)
-        for place in range(len(pasts)):
-            floors[place], prices[place] = self._pressing(place, firsts[place], indices[place])
+        for position in range(len(pasts)):
+            floors[position], prices[position] = self._pressing(
+                position, firsts[position], indices[position]
+            )
         left = sum(
             last - first + (steps[first][0] > self.since)
             for steps, first, last in zip(pasts, firsts, indices, strict=True)
@@ -147,11 +149,11 @@ class ChargeTrace:
         for _ in range(most):
             if end <= self.since:
                 return
-            at, place = max(
+            at, position = max(
                 (
-                    (pasts[place][index][0], place)
-                    for place, index in enumerate(indices)
-                    if index >= firsts[place]
+                    (pasts[position][index][0], position)
+                    for position, index in enumerate(indices)
+                    if index >= firsts[position]
                 ),
                 default=(self.since, -1),
             )
@@ -160,17 +162,19 @@ class ChargeTrace:
                 before = left if start > self.since else 0
                 yield before, (start, end, max(floors, default=0), max(prices, default=0))
                 end = start
-            if place < 0:
+            if position < 0:
                 return
             left -= 1
-            indices[place] -= 1
-            floors[place], prices[place] = self._pressing(place, firsts[place], indices[place])
+            indices[position] -= 1
+            floors[position], prices[position] = self._pressing(
+                position, firsts[position], indices[position]
+            )
 
-    def _pressing(self, place: int, first: int, index: int) -> tuple[int, int]:
+    def _pressing(self, position: int, first: int, index: int) -> tuple[int, int]:
         """(floor, price) at a place in the step of an index; nothing before the first."""
         if index < first:
             return 0, 0
-        _, floor, highest, by, second = self.pasts[place][index]
+        _, floor, highest, by, second = self.pasts[position][index]
         return floor, second if by == self.owner else highest
 
     def explain(self) -> list[Segment]:
