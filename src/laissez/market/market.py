@@ -403,7 +403,7 @@ class Market:
         if account is None:
             return {}
         return {
-            path: tuple(ChargeChargeTrace(leaf, books_on_path(leaf), at).explain())
+            path: tuple(ChargeTrace(leaf, books_on_path(leaf), at).explain())
             for path, leaf in account.holdings.items()
         }
 
