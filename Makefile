@@ -17,7 +17,7 @@ PIP_TOOLS := pip-tools==7.6.2
 LOCK_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check bench torture fuzz dist lock clean
+.PHONY: help up demo test check bench torture attacks soak fuzz dist lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ up: .venv/.ready ## start the service with a sample cluster and tenants that tra
 	@$(BIN)/laissez up --sample laissez-sample
 
 demo: .venv/.ready ## watch a minute of the market
-	@$(BIN)/python -m laissez.demo
+	@$(BIN)/python -m laissez.sample.story
 
 test: .venv/.ready ## run the tests (TESTS=tests/test_house.py for some of them)
 	@echo "tests: $(TESTS)"
@@ -52,6 +52,12 @@ bench: .venv/.ready ## measure the market, the policies, the adapters, the simul
 
 torture: .venv/.ready ## kill the service 50 times under load (KILLS=n, SEED=n)
 	@$(BIN)/python benchmarks/torture.py --kills $(or $(KILLS),50) --seed $(SEED)
+
+attacks: .venv/.ready ## attack the service, and see what another tenant notices (ONLY="slow loris")
+	@$(BIN)/python benchmarks/attacks.py $(if $(ONLY),--only "$(ONLY)")
+
+soak: .venv/.ready ## an hour of trading, and what it leaves in memory (MINUTES=n)
+	@$(BIN)/python benchmarks/soak.py --minutes $(or $(MINUTES),60)
 
 fuzz: .venv/.ready ## a long random run of the tests (SEED=n repeats one)
 	@echo "fuzz: $(TESTS), SEED=$(SEED)"

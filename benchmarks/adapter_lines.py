@@ -17,7 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from laissez.workloads.application import Application
+from laissez.performance.application import Application
 
 HOUSE = Path(__file__).resolve().parent.parent / "src" / "laissez"
 
@@ -48,22 +48,22 @@ PARTS = (
     Parts(
         "inference",
         ("adapters/inference.py",),
-        "workloads/inference/service.py",
-        "workloads/inference",
+        "performance/inference/service.py",
+        "performance/inference",
         "17/55",
     ),
     Parts(
         "training",
         ("adapters/training.py",),
-        "workloads/training/job.py",
-        "workloads/training",
+        "performance/training/job.py",
+        "performance/training",
         "23/34",
     ),
     Parts(
         "deadline (batch)",
         ("adapters/deadline.py", "adapters/urgency.py"),
-        "workloads/batch/job.py",
-        "workloads/batch",
+        "performance/batch/job.py",
+        "performance/batch",
         "12/17",
     ),
     Parts("on-demand, spot", ("adapters/footprint.py",)),

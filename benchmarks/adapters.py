@@ -25,23 +25,23 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.training import TrainingAdapter
 from laissez.adapters.view import Action, MarketView
 from laissez.model import ChangeFloor, Holding, OfferResource
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
-from laissez.workloads.standing import Standing
-from laissez.workloads.training import Group, Setup, TrainingJob, TrainingSpec, plan
+from laissez.performance.standing import Standing
+from laissez.performance.training import GpuGroup, Setup, TrainingJob, TrainingSpec, plan
+from laissez.simulation.kernel.world import Tenant, World
 
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
@@ -61,7 +61,7 @@ class Timed:
         self._held: frozenset[str] = frozenset()
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> TradingTerms:
         return self.adapter.terms
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
@@ -77,8 +77,8 @@ class Timed:
         return actions
 
 
-def terms(name: str, *scopes: str) -> Terms:
-    return Terms(name, scopes or ("h100", "a100"), PERIOD, Budget(1_000 * DOLLAR, 2 * HOUR))
+def terms(name: str, *scopes: str) -> TradingTerms:
+    return TradingTerms(name, scopes or ("h100", "a100"), PERIOD, Budget(1_000 * DOLLAR, 2 * HOUR))
 
 
 def training(number: int) -> tuple[Adapter, Application]:
@@ -98,7 +98,7 @@ def inference(number: int) -> tuple[Adapter, Application]:
         objective=preset("planner-default"),
         expected=Load(80.0, 1_200.0, 220.0),
     )
-    service = InferenceService(spec, Trace(steps))
+    service = InferenceService(spec, LoadTrace(steps))
     return inference_adapter(terms("serve"), (0.3 + 0.1 * number) * DOLLAR), service
 
 
@@ -185,7 +185,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 def measure_plans() -> list[Planned]:
     groups = [
-        Group(f"{tree}/z/r{rack}/n{domain}", GPUS, float(floor))
+        GpuGroup(f"{tree}/z/r{rack}/n{domain}", GPUS, float(floor))
         for tree, floor in FLOORS.items()
         for rack in range(RACKS)
         for domain in range(4)

@@ -20,7 +20,7 @@ from rich.table import Table
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, Job, Kind, Offer
 from laissez.deadline.registry import POLICIES, Brief, make
-from laissez.deadline.traces import Trace, load_all
+from laissez.deadline.traces import SpotTrace, load_all
 from laissez.deadline.world import Future, Zone, run
 
 TICK_US = 600_000_000
@@ -41,7 +41,7 @@ class Figure(msgspec.Struct, frozen=True):
     times_on_demand: float
 
 
-def traces(data: Path | None) -> list[Trace]:
+def traces(data: Path | None) -> list[SpotTrace]:
     if data is None:
         return sample_traces(days=13, tick_us=TICK_US)[:ZONES]
     return [trace.first(13) for trace in load_all(data / "spot", "availability/1-node/aws-10*/*")]

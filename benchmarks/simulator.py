@@ -34,7 +34,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from laissez.adapters.adapter import Adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.view import Action, MarketView
 from laissez.model import (
     AmendOrder,
@@ -50,15 +50,15 @@ from laissez.model import (
     Release,
     Transferred,
 )
-from laissez.simulation.fitted import Fitted
-from laissez.simulation.population import project
-from laissez.simulation.projects import Project, Serving, Training
-from laissez.simulation.recording import Recorder, tenant_for
-from laissez.simulation.regimes import BUDGET_FACTOR, ON_DEMAND, prices
-from laissez.simulation.setting import Setting
-from laissez.simulation.streams import Handovers, stream
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.inference import Trace
+from laissez.performance.inference import LoadTrace
+from laissez.simulation.contracts.recording import Recorder, tenant_for
+from laissez.simulation.contracts.setting import Setting
+from laissez.simulation.demand.fitted import FittedRequests
+from laissez.simulation.demand.population import project
+from laissez.simulation.demand.projects import Project, Serving, Training
+from laissez.simulation.kernel.streams import Handovers, stream
+from laissez.simulation.kernel.world import Tenant, World
+from laissez.simulation.scenarios.regimes import BUDGET_FACTOR, ON_DEMAND, prices
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
@@ -153,9 +153,9 @@ def offer(world: World, resources: Sequence[str]) -> None:
 
 MIX = {"replace": 0.287, "limit": 0.287, "amend": 0.129, "move": 0.007}
 """Shares of all requests: to replace an order is two, another order and a cancellation. Counted in
-the market at a demand of 1.0 (`laissez.simulation.regimes`, seed 1, 15,640 requests). There 1.3% of
-the requests came with a node for somebody, and so it is here: a move brings on others, as who wins
-with an order that was meant to rest may lose again before it sets a limit."""
+the market at a demand of 1.0 (`laissez.simulation.scenarios.regimes`, seed 1, 15,640 requests).
+There 1.3% of the requests came with a node for somebody, and so it is here: a move brings on
+others, as who wins with an order that was meant to rest may lose again before it sets a limit."""
 AT_A_TREE = 0.69
 """Of the orders, counted there too; the others are for the domain of a node that is held."""
 WHAT, SHARES = tuple(MIX), tuple(accumulate(MIX.values()))
@@ -175,7 +175,7 @@ KEEPING = (20 * DOLLAR, 30 * DOLLAR)
 class Quiet(msgspec.Struct, frozen=True):
     """An adapter that wants nothing."""
 
-    terms: Terms
+    terms: TradingTerms
     count: Count
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
@@ -274,7 +274,7 @@ class Stream:
         self.world = World(handover_us=Handovers(seed), keeps_log=False, listener=self._listen)
         self._senders: dict[str, Sender] = {}
         offer(self.world, cluster(scale.nodes))
-        terms = Terms("sim", TREES, PERIOD_US)
+        terms = TradingTerms("sim", TREES, PERIOD_US)
         for number in range(scale.tenants):
             kind = "training" if number % 2 else "inference"
             sender = Sender(f"{kind}-{number}", seed)
@@ -331,7 +331,7 @@ class Counted(msgspec.Struct, frozen=True):
     count: Count
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> TradingTerms:
         return self.adapter.terms
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
@@ -348,7 +348,7 @@ def projects(tenants: int, seed: int) -> list[Project]:
     """As many that train as that serve, all of whom arrive in the first minute."""
     wanted = {Serving: tenants - tenants // 2, Training: tenants // 2}
     found: list[Project] = []
-    requests = Fitted()
+    requests = FittedRequests()
     number = 0
     while len(found) < tenants:
         drawn = project(seed, number, requests)
@@ -373,7 +373,7 @@ def larger(drawn: Project, arrives_us: int) -> Project:
                 labour.spec,
                 expected=replace(expected, requests_per_s=DEMAND * expected.requests_per_s),
             ),
-            trace=Trace(
+            trace=LoadTrace(
                 tuple(
                     (at_us + later_us, DEMAND * rate, prompt, output)
                     for at_us, rate, prompt, output in steps

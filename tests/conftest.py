@@ -6,6 +6,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from client_pool import Pool, open_pool
 from fake_exchange import FakeExchange, fake_exchange
 from serving import Served, served
+from shop import Shop, open_shop
 
 pytest_plugins = ["children"]
 
@@ -59,3 +61,10 @@ def pool(real: Served, request: pytest.FixtureRequest) -> Iterator[Pool]:
     """A tree of its own in the real service."""
     with open_pool(real, request.node.name) as pool:
         yield pool
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Shop]:
+    """A market of three GPUs, and somebody who types commands."""
+    with open_shop(monkeypatch, tmp_path) as shop:
+        yield shop

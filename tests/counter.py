@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from laissez.client import OrderEnd
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
-from laissez.client.errors import Refusal, refusal
-from laissez.client.errors import Rejected as RejectedError
+from laissez.client.errors import ChangeRejected, Refusal, refusal
 from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.admission import check_instruction, check_price
 from laissez.exchange.questions import Desk, Forbidden
@@ -35,10 +35,13 @@ from laissez.model import (
     AskStatus,
     AskTenants,
     Bill,
+    Cancelled,
     ChangeFloor,
     ChangeGuard,
     ChangeLimit,
     CordonScope,
+    Expired,
+    Filled,
     FloorList,
     Happened,
     Holding,
@@ -190,7 +193,7 @@ class CounterClient:
         if isinstance(answer, Refused):
             raise refusal(answer)
         if answer.events and isinstance(last := answer.events[-1], Rejected):
-            raise RejectedError(last.code, last.message, answer)
+            raise ChangeRejected(last.code, last.message, answer)
         return answer
 
     def amend(
@@ -278,6 +281,28 @@ class CounterClient:
                 raise KeyboardInterrupt
             self.counter.sleep_s(1)
 
+    def follow_orders(
+        self, orders: Iterable[str], *, after: int | None = None, wait_s: float | None = None
+    ) -> Iterator[OrderEnd]:
+        """How they end, from what was told; a second passes wherever nothing was."""
+        waiting = dict.fromkeys(orders)
+        until = self.counter.now + int((wait_s or 0) * US_PER_S)
+        heard = after or 0
+        while waiting:
+            live = {each.order for each in self.orders()}
+            for happened in self.counter.told.get(self.caller.tenant or "", []):
+                for event in happened.events if happened.sequence > heard else ():
+                    if isinstance(event, Filled | Cancelled | Expired) and event.order in waiting:
+                        del waiting[event.order]
+                        yield _end_of(event)
+                heard = max(heard, happened.sequence)
+            for order in [each for each in waiting if each not in live]:
+                del waiting[order]
+                yield OrderEnd(order, "unknown")
+            if self.counter.now >= until:
+                return
+            self.counter.sleep_s(1)
+
     def scope_near(self, resource: str, level: str | int) -> str:
         held = {each.resource: each for each in self.holdings()}
         return scope_around(held[resource], level)
@@ -294,3 +319,9 @@ class CounterClient:
             return self.quote(scope)
         except Refusal:
             return None
+
+
+def _end_of(event: Filled | Cancelled | Expired) -> OrderEnd:
+    if isinstance(event, Filled):
+        return OrderEnd(event.order, "filled", event)
+    return OrderEnd(event.order, "cancelled" if isinstance(event, Cancelled) else "expired")

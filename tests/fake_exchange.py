@@ -25,7 +25,7 @@ from picows import (
 )
 
 from laissez.client import AsyncClient
-from laissez.client.link import Asked
+from laissez.client.link import AnyRequest
 from laissez.model import (
     Answer,
     AskHoldings,
@@ -74,7 +74,7 @@ class FakeExchange:
             self.sequence if do.after is None else do.after
         )
         self.on_subscribe: Callable[[Subscribe], list[Message]] = lambda do: []
-        self.refuses: Callable[[Asked], Refused | None] = lambda do: None
+        self.refuses: Callable[[AnyRequest], Refused | None] = lambda do: None
         self.replies: dict[type, Callable[[Any], Any]] = {
             AskStatus: lambda do: Status(1, self.sequence, "tenant", "ada", ("h100",)),
             AskOrders: lambda do: OrderList(1, ()),
@@ -137,7 +137,7 @@ class FakeExchange:
             return []
         refused = self.refuses(request.do)
         if refused is not None:
-            return [Refused(request.id, refused.code, refused.message)]
+            return [Refused(request.id, refused.code, refused.message, refused.retry_after_ms)]
         said = self._act(request)
         if move == ANSWER_LOST:
             trader.hang_up()

@@ -40,6 +40,7 @@ class House:
 
     def __init__(self, exchange: Exchange, app: Litestar, secrets: dict[str, str]) -> None:
         self.exchange = exchange
+        self._begun = exchange.execution.sequence
         self.app = app
         self.secrets = secrets
         transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
@@ -89,6 +90,11 @@ class House:
         if self._closing is None:
             self._closing = asyncio.create_task(self.exchange.close())
         return self._closing
+
+    @property
+    def changes(self) -> int:
+        """How many commands were executed since it opened."""
+        return self.exchange.execution.sequence - self._begun
 
     def digest(self) -> str:
         return self.exchange.execution.venue.digest()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import DeadlineAdapter, deadline_adapter
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.urgency import Hurry, hurry
 from laissez.adapters.view import MarketView
 from laissez.deadline.classic import Greedy
@@ -26,8 +26,8 @@ from laissez.model import (
     Release,
 )
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.batch import BatchJob, Work
+from laissez.performance.batch import BatchJob, Work
+from laissez.simulation.kernel.world import Tenant, World
 from toy import Crew
 
 SECOND = 1_000_000
@@ -51,7 +51,9 @@ def job(hours: float = 1.0, deadline_us: int = 4 * HOUR) -> BatchJob:
 def adapter_for(
     app: BatchJob, *, value: int = 2 * DOLLAR, budget: int | None = 40 * DOLLAR
 ) -> DeadlineAdapter:
-    terms = Terms("job", ("h100", "a100"), PERIOD, None if budget is None else Budget(budget))
+    terms = TradingTerms(
+        "job", ("h100", "a100"), PERIOD, None if budget is None else Budget(budget)
+    )
     return deadline_adapter(
         app, terms, micros_per_unit=float(value), checkpoint_every_us=CHECKPOINT
     )
@@ -198,7 +200,7 @@ def test_ahead_of_time_it_gives_way_and_resumes_later() -> None:
     world = world_of(a100=DOLLAR)
     app = job(1.0, 6 * HOUR)
     world.join(Tenant("job", adapter_for(app), app))
-    rival = Footprint(Terms("rival", ("a100",), PERIOD), 1, 3 * DOLLAR)
+    rival = Footprint(TradingTerms("rival", ("a100",), PERIOD), 1, 3 * DOLLAR)
     world.join(Tenant("rival", rival, Crew(ends_us=90 * MINUTE), begins_us=30 * MINUTE))
     world.run(6 * HOUR)
     own = [said.what for said in world.log if said.who == "job"]
@@ -215,7 +217,7 @@ def test_a_node_won_in_a_hurry_is_not_let_go_at_once() -> None:
     """
     world = world_of(a100=DOLLAR)
     app = job(1.0, 3 * HOUR)
-    rival = Footprint(Terms("rival", ("a100",), PERIOD), 1, 3 * DOLLAR)
+    rival = Footprint(TradingTerms("rival", ("a100",), PERIOD), 1, 3 * DOLLAR)
     world.join(Tenant("rival", rival, Crew()))
     world.join(Tenant("job", adapter_for(app), app, begins_us=1))
     world.run(3 * HOUR)
@@ -252,7 +254,7 @@ def test_what_is_free_and_too_dear_is_no_spot_capacity() -> None:
     for rate, expected in ((2 * DOLLAR, Hurry.NONE), (2 * DOLLAR + 10_000, Hurry.BEHIND)):
         view = MarketView(at_us, (), (), quotes(at_us, a100=(rate, True)))
         assert how_near(adapter, app, view) is expected
-    terms = Terms("job", ("a100/r0",), PERIOD)
+    terms = TradingTerms("job", ("a100/r0",), PERIOD)
     below = deadline_adapter(
         app, terms, micros_per_unit=2.0 * DOLLAR, checkpoint_every_us=CHECKPOINT
     )
@@ -398,14 +400,14 @@ def test_scopes_without_a_node_that_could_be_in_time_are_refused() -> None:
     with pytest.raises(BadJob, match="even on a100"):
         deadline_adapter(
             app,
-            Terms("job", ("a100",), PERIOD),
+            TradingTerms("job", ("a100",), PERIOD),
             micros_per_unit=1.0,
             checkpoint_every_us=CHECKPOINT,
         )
     with pytest.raises(BadJob, match="none of b200 is a kind of node"):
         deadline_adapter(
             app,
-            Terms("job", ("b200/r0",), PERIOD),
+            TradingTerms("job", ("b200/r0",), PERIOD),
             micros_per_unit=1.0,
             checkpoint_every_us=CHECKPOINT,
         )
@@ -445,7 +447,7 @@ def test_it_is_never_late_while_a_node_can_be_had_within_its_budget(
         adapter = msgspec.structs.replace(adapter, policy=Greedy(adapter.plan.job))
     world.join(Tenant("job", adapter, app))
     for number, (begins_us, lasts_us, limit, kind) in enumerate(rivals):
-        terms = Terms(f"r{number}", (kind,), PERIOD)
+        terms = TradingTerms(f"r{number}", (kind,), PERIOD)
         crew = Crew(ends_us=begins_us + lasts_us)
         world.join(Tenant(f"r{number}", Footprint(terms, 1, limit), crew, begins_us))
     world.run(minutes * MINUTE + HOUR)
@@ -470,14 +472,14 @@ def test_the_margin_bears_a_loss_at_the_worst_moment() -> None:
             cold_start_s=240,
             checkpoint_every_s=CHECKPOINT // SECOND,
         )
-        terms = Terms("job", kinds, PERIOD, Budget(100 * DOLLAR))
+        terms = TradingTerms("job", kinds, PERIOD, Budget(100 * DOLLAR))
         adapter = deadline_adapter(
             app, terms, micros_per_unit=2.0 * DOLLAR, checkpoint_every_us=CHECKPOINT, policy=Greedy
         )
         adapter.policy.net_us = round(margin * adapter.policy.net_us)
         # Nothing is free at first, so that the job waits as long as it dares.
         for number, kind in enumerate(kinds):
-            footprint = Footprint(Terms(f"r{number}", (kind,), PERIOD), 1, 8 * DOLLAR)
+            footprint = Footprint(TradingTerms(f"r{number}", (kind,), PERIOD), 1, 8 * DOLLAR)
             world.join(Tenant(f"early{number}", footprint, Crew(ends_us=comes_us - 15 * MINUTE)))
             world.join(Tenant(f"late{number}", footprint, Crew(), comes_us))
         world.join(Tenant("job", adapter, app, begins_us=1))
@@ -494,7 +496,7 @@ def test_a_budget_too_small_for_the_rival_is_kept_and_the_deadline_is_not() -> N
     world = world_of(a100=DOLLAR)
     app = job(1.0, 3 * HOUR)
     world.join(Tenant("job", adapter_for(app, budget=2 * DOLLAR), app))
-    rival = Footprint(Terms("rival", ("a100",), PERIOD), 1, 8 * DOLLAR)
+    rival = Footprint(TradingTerms("rival", ("a100",), PERIOD), 1, 8 * DOLLAR)
     world.join(Tenant("rival", rival, Crew()))
     world.run(4 * HOUR)
     assert app.done_us is None
@@ -547,7 +549,7 @@ def test_a_rival_who_comes_at_the_end_waits(before_s: int, is_lost: bool) -> Non
     adapter = msgspec.structs.replace(adapter, policy=Greedy(adapter.plan.job))
     world.join(Tenant("job", adapter, app))
     done_us = 240 * SECOND + HOUR
-    rival = Footprint(Terms("rival", ("a100",), PERIOD), 1, 20 * DOLLAR)
+    rival = Footprint(TradingTerms("rival", ("a100",), PERIOD), 1, 20 * DOLLAR)
     world.join(Tenant("rival", rival, Crew(), begins_us=done_us - before_s * SECOND))
     world.run(done_us + PERIOD)
     told = [said.what for said in world.log if said.who == "job"]

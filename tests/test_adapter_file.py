@@ -12,14 +12,14 @@ from laissez.adapters.footprint import Footprint
 from laissez.documents import BadDocument
 from laissez.inframaps import OperatorView
 from laissez.model import ChangeFloor, Resource
+from laissez.performance.batch import BatchJob
+from laissez.performance.inference import InferenceService
 from laissez.runners import gauges
 from laissez.runners.adapter_file import KINDS, read_adapter
 from laissez.runners.gauges import Gauges
 from laissez.runners.inframap_file import read_inframap
 from laissez.telemetry import Feed, Reading, Steady, Telemetry
 from laissez.topology import TopologyError
-from laissez.workloads.batch import BatchJob
-from laissez.workloads.inference import InferenceService
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 HOUR_US = 3_600_000_000

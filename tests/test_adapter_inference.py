@@ -7,7 +7,7 @@ import pytest
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.view import MarketView
 from laissez.model import (
     ChangeFloor,
@@ -19,25 +19,25 @@ from laissez.model import (
     Quoted,
     Release,
 )
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.inference import (
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
-from laissez.workloads.standing import Standing
+from laissez.performance.standing import Standing
+from laissez.simulation.kernel.world import Tenant, World
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 DOLLAR = 1_000_000
 PERIOD = 5 * SECOND
-TERMS = Terms("serve", ("h100",), PERIOD)
+TERMS = TradingTerms("serve", ("h100",), PERIOD)
 
 
-def service(requests_per_s: float, trace: Trace | None = None) -> InferenceService:
+def service(requests_per_s: float, trace: LoadTrace | None = None) -> InferenceService:
     spec = InferenceSpec(
         model="Llama-3.1-8B",
         kinds={"h100": Hardware("h100_sxm", gpus=1)},
@@ -96,7 +96,7 @@ def test_wishes_end_where_the_load_ends() -> None:
 def test_nodes_follow_the_load() -> None:
     """A load that doubles and falls back: nodes are won for it and given back after it."""
     rates = ((0, 20.0), (5 * MINUTE, 60.0), (15 * MINUTE, 20.0))
-    trace = Trace(tuple((at, rate, 1_000.0, 200.0) for at, rate in rates), 40 * MINUTE)
+    trace = LoadTrace(tuple((at, rate, 1_000.0, 200.0) for at, rate in rates), 40 * MINUTE)
     app = service(20.0, trace)
     world = World()
     world.operate(ChangeFloor("h100", 2 * DOLLAR), 0)
@@ -115,7 +115,7 @@ def test_nodes_follow_the_load() -> None:
 
 def test_two_services_share_by_what_their_requests_are_worth() -> None:
     """With too few nodes for both, the one that is paid more has more, though it came later."""
-    steady = Trace(((0, 60.0, 1_000.0, 200.0),), 30 * MINUTE)
+    steady = LoadTrace(((0, 60.0, 1_000.0, 200.0),), 30 * MINUTE)
     apps = {"dear": service(60.0, steady), "cheap": service(60.0, steady)}
     apps["dear"].advance(0)
     wanted = apps["dear"].missing("h100")
@@ -150,7 +150,7 @@ def ordered(*, is_h100_free: bool, is_a100_free: bool) -> Counter[str]:
         "h100": Quoted(0, "h100", 5 * DOLLAR, is_h100_free),
         "a100": Quoted(0, "a100", 2 * DOLLAR, is_a100_free),
     }
-    adapter = inference_adapter(Terms("chat", ("h100", "a100"), PERIOD), 10.0 * DOLLAR)
+    adapter = inference_adapter(TradingTerms("chat", ("h100", "a100"), PERIOD), 10.0 * DOLLAR)
     actions = adapter.step(fast_chat(), MarketView(0, (), (), quotes), 0)
     return Counter(each.do.scope for each in actions if isinstance(each.do, PlaceOrder))
 
@@ -173,9 +173,9 @@ def test_nobody_buys_a_node_only_to_find_it_redundant() -> None:
         world.operate(ChangeFloor(kind, dollars * DOLLAR), 0)
         for number in range(3):
             world.operate(OfferResource(f"{kind}/g{number}"), 0)
-    busy = Footprint(Terms("busy", ("h100",), PERIOD), 3, 900 * DOLLAR)
+    busy = Footprint(TradingTerms("busy", ("h100",), PERIOD), 3, 900 * DOLLAR)
     world.join(Tenant("busy", busy, Standing(("h100",), 3)))
-    adapter = inference_adapter(Terms("chat", ("h100", "a100"), PERIOD), float(DOLLAR))
+    adapter = inference_adapter(TradingTerms("chat", ("h100", "a100"), PERIOD), float(DOLLAR))
     world.join(Tenant("chat", adapter, fast_chat(), begins_us=SECOND))
     world.run(2 * MINUTE)
     told = [said.what for said in world.log if said.who == "chat"]

@@ -13,7 +13,7 @@ from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.training import TrainingAdapter
 from laissez.deadline.job import BadJob
@@ -30,18 +30,18 @@ from laissez.model import (
 )
 from laissez.model.paths import covers
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
     Load,
-    Trace,
+    LoadTrace,
     preset,
 )
-from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
+from laissez.performance.training import Setup, TrainingJob, TrainingSpec
+from laissez.simulation.kernel.world import Tenant, World
 from toy import Crew
 
 SECOND = 1_000_000
@@ -79,13 +79,13 @@ def crews(draw: st.DrawFn) -> Callable[[], Crew]:
 
 
 @st.composite
-def terms(draw: st.DrawFn, end_us: int = END) -> Terms:
+def terms(draw: st.DrawFn, end_us: int = END) -> TradingTerms:
     scopes = tuple(draw(st.lists(st.sampled_from(SCOPES), min_size=1, max_size=3, unique=True)))
     # From a few steps' worth of money to plenty.
     most = 1_500 * (end_us // SECOND)
     total = draw(st.one_of(st.none(), st.integers(1, most)))
     lasts = draw(st.sampled_from((None, end_us, 4 * end_us)))
-    return Terms("mine", scopes, PERIOD, None if total is None else Budget(total, lasts))
+    return TradingTerms("mine", scopes, PERIOD, None if total is None else Budget(total, lasts))
 
 
 @st.composite
@@ -123,7 +123,7 @@ def workloads(draw: st.DrawFn) -> Make:
     )
 
 
-def _batch(on: Terms, value: float, number: int) -> tuple[Adapter, Application]:
+def _batch(on: TradingTerms, value: float, number: int) -> tuple[Adapter, Application]:
     job = BatchJob(
         Work(number / 12, {"a100": 1.0, "h100": 2.0}),
         deadline_us=15 * number * MINUTE,
@@ -139,7 +139,7 @@ def _batch(on: Terms, value: float, number: int) -> tuple[Adapter, Application]:
         return EconAdapter(on, value), job
 
 
-def _inference(on: Terms, value: float, number: int) -> tuple[Adapter, Application]:
+def _inference(on: TradingTerms, value: float, number: int) -> tuple[Adapter, Application]:
     kinds = {"h100": Hardware("h100_sxm"), "a100": Hardware("a100_sxm")}
     spec = InferenceSpec(
         model="Llama-3.1-8B",
@@ -149,7 +149,7 @@ def _inference(on: Terms, value: float, number: int) -> tuple[Adapter, Applicati
     )
     rates = (10.0 * number, 25.0, 5.0 * number)
     steps = tuple((at * 8 * MINUTE, rate, 1_000.0, 200.0) for at, rate in enumerate(rates))
-    return inference_adapter(on, value / 10), InferenceService(spec, Trace(steps))
+    return inference_adapter(on, value / 10), InferenceService(spec, LoadTrace(steps))
 
 
 @st.composite
@@ -274,7 +274,7 @@ def test_on_demand_with_a_sufficient_limit_is_never_interrupted(
 ) -> None:
     """Nobody else goes as far, so whatever it gets it keeps until the operator takes it out."""
     world = make()
-    on = Terms("sure", ("h100", "a100"), PERIOD)
+    on = TradingTerms("sure", ("h100", "a100"), PERIOD)
     world.join(Tenant("sure", Footprint(on, nodes, 1_000 * DOLLAR), Crew()))
     world.run(END)
     own = [said.what for said in world.log if said.who == "sure"]
@@ -324,7 +324,7 @@ def test_a_restart_changes_nothing() -> None:
     world.operate(ChangeFloor("h100", DOLLAR), 0)
     for number in range(3):
         world.operate(OfferResource(f"h100/g{number}"), 0)
-    on = Terms("mine", ("h100",), PERIOD)
+    on = TradingTerms("mine", ("h100",), PERIOD)
     world.join(Tenant("ada", EconAdapter(on, 4.0 * DOLLAR), Crew(2)))
     world.run(60 * SECOND)
     held = world.market.holdings("ada")
@@ -345,7 +345,7 @@ def test_what_a_tenant_has_elsewhere_is_not_its_applications() -> None:
     for rack in range(2):
         world.operate(OfferResource(f"h100/r{rack}/g0"), 0)
     app = Crew(1)
-    on = Terms("mine", ("h100/r0",), PERIOD)
+    on = TradingTerms("mine", ("h100/r0",), PERIOD)
     world.join(Tenant("ada", EconAdapter(on, 4.0 * DOLLAR), app))
     world.run(SECOND)
     world._do("ada", PlaceOrder("h100/r1", 1, 1, "by-hand"), SECOND, "a person")
@@ -359,8 +359,8 @@ def test_spot_gives_way_and_comes_back() -> None:
     world = World()
     world.operate(ChangeFloor("h100", DOLLAR), 0)
     world.operate(OfferResource("h100/g0"), 0)
-    spot = Footprint(Terms("s", ("h100",), PERIOD), 1, 2 * DOLLAR)
-    sure = Footprint(Terms("d", ("h100",), PERIOD), 1, 10 * DOLLAR)
+    spot = Footprint(TradingTerms("s", ("h100",), PERIOD), 1, 2 * DOLLAR)
+    sure = Footprint(TradingTerms("d", ("h100",), PERIOD), 1, 10 * DOLLAR)
     world.join(Tenant("spot", spot, Crew()))
     world.join(Tenant("sure", sure, Crew(ends_us=60 * SECOND), begins_us=30 * SECOND))
     owners = {}
@@ -383,7 +383,7 @@ def test_a_lower_value_never_displaces_a_higher_one(variant: str) -> None:
         world.operate(OfferResource("h100/g0"), 0)
         values = {"low": 3.0 * DOLLAR, "high": 9.0 * DOLLAR}
         for begins_us, name in ((0, first), (20 * SECOND, second)):
-            adapter = EconAdapter(Terms("x", ("h100",), PERIOD), values[name], pricing)
+            adapter = EconAdapter(TradingTerms("x", ("h100",), PERIOD), values[name], pricing)
             world.join(Tenant(name, adapter, Crew(1, cold_start_s=10), begins_us))
         world.run(60 * SECOND)
         assert world.market.owner("h100/g0") == "high"
@@ -396,7 +396,7 @@ def test_a_paced_budget_holds_what_it_can_pay(budget: int, nodes: int) -> None:
     world.operate(ChangeFloor("h100", 3 * DOLLAR), 0)
     for number in range(4):
         world.operate(OfferResource(f"h100/g{number}"), 0)
-    on = Terms("mine", ("h100",), PERIOD, Budget(budget * DOLLAR, 60 * MINUTE))
+    on = TradingTerms("mine", ("h100",), PERIOD, Budget(budget * DOLLAR, 60 * MINUTE))
     world.join(Tenant("ada", EconAdapter(on, 3.9 * DOLLAR), Crew(4, cold_start_s=20)))
     world.run(50 * MINUTE)
     assert len(world.market.holdings("ada")) == nodes
@@ -411,7 +411,7 @@ def test_a_floor_that_walks_drives_nobody_away() -> None:
     for minute in range(1, 120):
         floor = int(DOLLAR * 1.01**minute)
         world.operate_at(minute * MINUTE, ChangeFloor("h100", floor))
-    on = Terms("mine", ("h100",), PERIOD)
+    on = TradingTerms("mine", ("h100",), PERIOD)
     world.join(Tenant("ada", EconAdapter(on, 4.0 * DOLLAR), Crew(0, spare=0.5)))
     world.run(120 * MINUTE)
     [lost] = [said for said in world.log if isinstance(said.what, Lost)]

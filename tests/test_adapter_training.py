@@ -5,7 +5,7 @@ import pytest
 
 from laissez.adapters.budget import Budget
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.training import TrainingAdapter, rounded
 from laissez.adapters.view import MarketView
@@ -21,8 +21,8 @@ from laissez.model import (
     Release,
 )
 from laissez.model.values import Cause
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
+from laissez.performance.training import Setup, TrainingJob, TrainingSpec
+from laissez.simulation.kernel.world import Tenant, World
 from toy import Crew
 
 SECOND = 1_000_000
@@ -42,7 +42,7 @@ def job(samples: int = 400_000, hours: float = 4.0, nodes_max: int = 8) -> Train
 
 
 def adapter_of(dollars: float, *scopes: str) -> TrainingAdapter:
-    terms = Terms("train", scopes or ("h100", "a100"), PERIOD)
+    terms = TradingTerms("train", scopes or ("h100", "a100"), PERIOD)
     return TrainingAdapter(terms, dollars * DOLLAR)
 
 
@@ -252,7 +252,7 @@ def test_a_displaced_job_goes_on_with_what_is_left() -> None:
     for rivals in (0, 2):
         world, app = cluster(), job(samples=100_000, hours=0.9, nodes_max=4)
         world.join(Tenant("train", adapter_of(12.0, "h100/z/r0"), app))
-        rival = Footprint(Terms("rival", ("h100/z/r0",), PERIOD), rivals, 500 * DOLLAR)
+        rival = Footprint(TradingTerms("rival", ("h100/z/r0",), PERIOD), rivals, 500 * DOLLAR)
         world.join(Tenant("rival", rival, Crew(), begins_us=20 * MINUTE))
         world.run(20 * MINUTE - 1)
         had = len(world.market.holdings("train"))
@@ -337,7 +337,7 @@ def test_money_has_to_last_until_the_job_is_done() -> None:
     that costs $16 until then makes a unit worth half."""
     app = job(samples=10_000, hours=20.0)
     budget = Budget(8 * DOLLAR, 10 * HOUR)
-    adapter = TrainingAdapter(Terms("train", ("h100",), PERIOD, budget), 20.0 * DOLLAR)
+    adapter = TrainingAdapter(TradingTerms("train", ("h100",), PERIOD, budget), 20.0 * DOLLAR)
     view = MarketView(0, (), (), {})
     assert job().done_us is None
     assert adapter.value(app, view, 10 * DOLLAR) == pytest.approx(0.08 * 20 * DOLLAR)
@@ -357,7 +357,7 @@ def test_a_budget_that_ends_before_the_job_ends_first(ends_us: int | None) -> No
     app.gain(f"{HERE}/h0/g0", 0)
     assert app.done_us is not None
     view = MarketView(0, (), (), {})
-    terms = Terms("train", ("h100",), PERIOD, Budget(DOLLAR, ends_us))
+    terms = TradingTerms("train", ("h100",), PERIOD, Budget(DOLLAR, ends_us))
     lasts_us = app.done_us if ends_us is None else ends_us
     spend = round(4 * DOLLAR * HOUR / lasts_us)
     adapter = TrainingAdapter(terms, 20.0 * DOLLAR)

@@ -9,7 +9,7 @@ from laissez.adapters.acting import actions_for
 from laissez.adapters.budget import Budget
 from laissez.adapters.econ import EconAdapter, restart_of
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Intent, Keep, Terms, Wish
+from laissez.adapters.intent import Intent, Keep, TradingTerms, Wish
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.adapters.wall import within_budget
@@ -31,7 +31,7 @@ from toy import Crew
 SECOND = 1_000_000
 DOLLAR = 1_000_000
 HOUR = 3_600 * SECOND
-TERMS = Terms("crew", ("h100",), 5 * SECOND)
+TERMS = TradingTerms("crew", ("h100",), 5 * SECOND)
 LEASE = 100 * SECOND
 
 
@@ -158,6 +158,17 @@ def test_each_node_is_paced_by_the_spend_that_it_implies() -> None:
     intent = adapter.decide(crew, view)
     assert [each.limit for each in intent.keep] == [4 * DOLLAR, 2 * DOLLAR]
     assert [wish.limit for wish in intent.wishes] == [4 * DOLLAR // 3]
+
+
+def test_what_a_node_is_worth_is_told_in_dollars() -> None:
+    """Why a node is kept or wanted is told in money, and not in units of utility."""
+    adapter = EconAdapter(TERMS, 4.0 * DOLLAR, Pricing(hysteresis=0.0))
+    crew = crew_with("h100/g0", need=2)
+    intent = adapter.decide(crew, seen(held("h100/g0", cause="demand"), idle=False))
+    keep, wish = intent.keep[0], intent.wishes[0]
+    assert keep.why.format(*keep.figures).startswith("its work is worth $4.00/h, and 0 s of it")
+    told = wish.why.format(*wish.figures)
+    assert told == "one more is worth $4.00/h now, $4.00/h at full use"
 
 
 def test_near_the_end_of_a_budget_limits_are_cut_and_the_least_important_node_goes() -> None:

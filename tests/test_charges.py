@@ -5,7 +5,7 @@ import random
 import pytest
 
 from laissez.market import Market, Settled
-from laissez.market.charges import Trace
+from laissez.market.charges import ChargeTrace
 
 LEAVES = [
     f"h/z{z}/r{r}/h{n}/g{g}" for z in range(2) for r in range(2) for n in range(2) for g in "01"
@@ -74,13 +74,13 @@ def test_a_hold_is_added_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     instant, also for later ones, is what the prices come to, a statement in between or not; and no
     reading looks again at what an earlier one has added up."""
     looked_at: list[int] = []
-    spared = Trace.spared
+    spared = ChargeTrace.spared
 
-    def watched(trace: Trace) -> int:
+    def watched(trace: ChargeTrace) -> int:
         looked_at.append(trace.until - trace.since)
         return spared(trace)
 
-    monkeypatch.setattr(Trace, "spared", watched)
+    monkeypatch.setattr(ChargeTrace, "spared", watched)
     market = Market()
     market.add_resource("h/g0", at=0)
     market.guard("h", hold=500, at=0)

@@ -5,24 +5,18 @@ Commands run in this process against `counter.Counter`, which answers as an exch
 
 import inspect
 import json
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from counter import NOON_US, Counter, CounterClient
-from laissez.cli import amounts, clock, connection
-from laissez.cli.exits import MEANINGS
-from laissez.cli.main import cli
+from counter import NOON_US, CounterClient
+from laissez.cli.terminal import amounts
+from laissez.cli.terminal.exits import MEANINGS
 from laissez.client import Client
 from laissez.client.errors import ConnectionFailed, LoginNeeded, Refusal
 from laissez.client.login import read_login
 from laissez.model import (
     CancelOrder,
-    ChangeFloor,
     ChangeGuard,
     OfferResource,
     PlaceOrder,
@@ -31,78 +25,12 @@ from laissez.model import (
     Rates,
     Release,
     Resync,
-    Role,
 )
+from shop import Shop
 
 REPO = Path(__file__).parents[1]
 CLUSTER = str(REPO / "examples" / "cluster.yaml")
 MINUTE_US = 60_000_000
-
-
-class Shop:
-    """A market of three GPUs at a floor of $2, and somebody who types commands."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.counter = Counter()
-        self.operator = self.counter.client()
-        self.asked: list[tuple[str | None, str | None]] = []
-        self._monkeypatch = monkeypatch
-        self.become("tenant", "ml")
-        monkeypatch.setattr(clock, "now_us", lambda: self.counter.now)
-        monkeypatch.setattr(clock, "sleep_s", self.counter.sleep_s)
-
-    def fill(self) -> None:
-        self.operator.do(ChangeFloor("h100", 2_000_000))
-        for name in ("r1/g0", "r1/g1", "r2/g0"):
-            attributes = {"levels": "zone/rack/gpu", "address": f"{name[:2]}.example"}
-            self.operator.do(OfferResource(f"h100/east/{name}", attributes))
-
-    def become(self, role: Role, tenant: str | None = None) -> CounterClient:
-        """From now on commands run with this token."""
-        client = self.counter.client(role, tenant)
-        self.connect_to(lambda: client)
-        return client
-
-    def connect_to(self, connect: Callable[[], object]) -> None:
-        def connected(url: str | None = None, token: str | None = None) -> object:
-            self.asked.append((url, token))
-            return connect()
-
-        self._monkeypatch.setattr(connection, "connect", connected)
-
-    def rival(self, price: int, limit: int) -> None:
-        """Somebody else orders any GPU."""
-        self.counter.client("tenant", "bio").do(PlaceOrder("h100", price, limit))
-
-    def run(self, *words: str, typed: str = "") -> Result:
-        return CliRunner().invoke(cli, words, input=typed, catch_exceptions=False)
-
-    def text(self, *words: str, exit_code: int = 0, typed: str = "") -> str:
-        result = self.run(*words, typed=typed)
-        assert result.exit_code == exit_code, result.output
-        return result.stdout
-
-    def json(self, *words: str, exit_code: int = 0) -> Any:
-        result = self.run(*words, "--json")
-        assert result.exit_code == exit_code, result.output
-        return json.loads(result.stdout)
-
-    def error(self, *words: str, exit_code: int, typed: str = "") -> str:
-        result = self.run(*words, typed=typed)
-        assert result.exit_code == exit_code, result.output
-        return result.stderr
-
-
-@pytest.fixture
-def shop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Shop]:
-    monkeypatch.setenv("TZ", "UTC")
-    monkeypatch.setenv("LAISSEZ_CONFIG", str(tmp_path / "login.json"))
-    time.tzset()
-    made = Shop(monkeypatch)
-    made.fill()
-    yield made
-    monkeypatch.undo()
-    time.tzset()
 
 
 # --- the service --------------------------------------------------------------------------------
@@ -140,7 +68,7 @@ def test_a_token_that_is_not_known_is_not_kept(shop: Shop) -> None:
 
     shop.connect_to(refuse)
     told = shop.error("login", "http://localhost:1", "--token-stdin", exit_code=5, typed="lz_abc\n")
-    assert told == "laissez: this token is unknown; ask the operator for a new one\n"
+    assert told.startswith("laissez: this token is unknown here, expired or revoked; ask the op")
     assert read_login() is None
 
 
@@ -237,13 +165,17 @@ def test_buy_tells_of_an_order_that_ended(shop: Shop) -> None:
     assert told.endswith("0 of 1 filled; 1 ended unfilled: o-8\n")
 
 
-def test_buy_does_not_guess(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buy_does_not_guess(shop: Shop) -> None:
     """What became of an order that is gone is not known when the stream no longer keeps it."""
     for _ in range(3):
         shop.rival(2_000_000, 9_000_000)
     client = shop.become("tenant", "ml")
-    shop.counter.later(lambda: client.do(CancelOrder("o-8")))
-    monkeypatch.setattr(client, "events", lambda after: iter([Resync(9, "read your state anew")]))
+
+    def cancel_unseen() -> None:
+        client.do(CancelOrder("o-8"))
+        shop.counter.told.clear()
+
+    shop.counter.later(cancel_unseen)
     bought = shop.json("buy", "h100", "--price", "3", "--wait", "2s", exit_code=3)
     assert (bought["unknown"], bought["ended"], bought["waiting"]) == (["o-8"], [], [])
 
@@ -261,7 +193,7 @@ def test_buy_tells_what_it_won_when_the_service_goes_away(
     monkeypatch.setattr(client, "holdings", lose)
     words = ("buy", "h100", "--count", "4", "--price", "2", "--wait", "1m")
     result = shop.run(*words)
-    assert result.exit_code == 4 and result.stderr == "laissez: nobody answers\n"
+    assert result.exit_code == 4 and result.stderr.endswith("laissez: nobody answers\n")
     assert "h100/east/r2/g0" in result.stdout and "3 of 4 filled; 1 waits: o-8" in result.stdout
 
 
@@ -525,7 +457,7 @@ def test_the_operator_sees_every_event(shop: Shop) -> None:
     shop.run("buy", "h100", "--price", "2", "--limit", "3")
     shop.become("operator")
     shop.run("guard", "set", "h100", "--rise", "25%", "--window", "1s")
-    shop.run("topology", "drain", "h100/east/r1", "--grace", "0s")
+    shop.run("topology", "drain", "h100/east/r1", "--grace", "0s", "--yes")
     lines = shop.run("events", "--after", "0").stdout
     for told in ("is on the market", "goes from the operator to ml", "off the market", "cost $0"):
         assert told in lines
@@ -676,7 +608,7 @@ def test_topology_show(shop: Shop) -> None:
         ["h100/east/r2/g0", "1", "0", "0"],
     ]
     assert len(shop.json("topology", "show", "h100/east/r1")) == 2
-    assert shop.text("topology", "show", "a100") == "there is nothing under a100\n"
+    assert shop.text("topology", "show", "b200") == "there is nothing under b200\n"
 
 
 def test_cordon_and_uncordon(shop: Shop) -> None:
@@ -689,7 +621,7 @@ def test_cordon_and_uncordon(shop: Shop) -> None:
     told = shop.text("topology", "uncordon", "h100/east/r1")
     assert told == "h100/east/r1 is open again: 1 resource back\n"
     assert shop.json("topology", "cordon", "h100/east/r1")["type"] == "Answer"
-    assert shop.json("topology", "uncordon", "h100/east/r1")["type"] == "Answer"
+    assert shop.json("topology", "uncordon", "h100/east/r1")["back"] == ["h100/east/r1/g1"]
     assert "cordoned" in shop.error("topology", "uncordon", "h100/east/r1", exit_code=1)
 
 
@@ -701,7 +633,7 @@ def test_drain_waits_for_those_who_leave(shop: Shop) -> None:
     tried = shop.json("topology", "drain", "h100/east/r1", "--dry-run")
     assert len(tried["resources"]) == 2 and "10m" in tried["message"]
     shop.counter.later(lambda: tenant.do(Release("h100/east/r1/g1")))
-    drained = shop.json("topology", "drain", "h100/east/r1", "--grace", "90s")
+    drained = shop.json("topology", "drain", "h100/east/r1", "--grace", "90s", "--yes")
     assert drained["left"] == ["h100/east/r1/g1"]
     assert drained["withdrawn"] == ["h100/east/r1/g0"]
     assert shop.counter.now == NOON_US + 90_000_000
@@ -714,7 +646,7 @@ def test_drain_ends_when_all_have_left(shop: Shop) -> None:
     tenant = shop.counter.client("tenant", "ml")
     shop.become("operator")
     shop.counter.later(lambda: tenant.do(Release("h100/east/r1/g0")))
-    told = shop.text("topology", "drain", "h100/east/r1")
+    told = shop.text("topology", "drain", "h100/east/r1", "--yes")
     assert told == "h100/east/r1: 1 holder left in time, 0 resources withdrawn\n"
     assert shop.counter.now == NOON_US + 1_000_000
 

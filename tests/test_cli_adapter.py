@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli import running as running_commands
 from laissez.cli.main import cli
+from laissez.cli.terminal import running as running_commands
 from laissez.client import Client, Refusal
 from serving import Served, served
 

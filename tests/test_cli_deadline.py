@@ -15,13 +15,13 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli import deadline as commands
-from laissez.cli import evaluating
+from laissez.cli.evaluator import deadline as commands
+from laissez.cli.evaluator import evaluating
 from laissez.cli.main import cli
-from laissez.deadline import evaluation
 from laissez.deadline.generator import sample_traces
-from laissez.deadline.reading import built_in
-from laissez.deadline.traces import Trace
+from laissez.deadline.traces import SpotTrace
+from laissez.experiments.deadline import evaluation
+from laissez.experiments.deadline.reading import built_in
 from missing_module import hide
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -38,12 +38,12 @@ starts: 3
 
 
 @pytest.fixture(scope="module")
-def samples() -> list[Trace]:
+def samples() -> list[SpotTrace]:
     return sample_traces(days=14)[::3]
 
 
 @pytest.fixture(autouse=True)
-def few_samples(samples: list[Trace], monkeypatch: pytest.MonkeyPatch) -> None:
+def few_samples(samples: list[SpotTrace], monkeypatch: pytest.MonkeyPatch) -> None:
     """Some of the sample traces, made once."""
     monkeypatch.setattr(evaluation, "sample_traces", lambda: samples)
     monkeypatch.setattr(commands, "sample_traces", lambda: samples)

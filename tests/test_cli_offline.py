@@ -13,9 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli.exits import MEANINGS
 from laissez.cli.main import COMMANDS, cli
 from laissez.cli.reference import commands, reference
+from laissez.cli.terminal.exits import MEANINGS
 from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.offline import grant
 from laissez.exchange.pipeline import Exchange, Ticket
@@ -101,7 +101,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_info(folder: Path) -> None:
     """How much a journal holds."""
-    assert run_json("journal", "info", str(folder))["sequence"] == 4
+    assert run_json("journal", "info", str(folder))["sequence"] == 5
     told = text("journal", "info", str(folder))
     assert "last entry" in told and "ago)" in told
 
@@ -116,10 +116,10 @@ def test_info_of_a_new_journal(tmp_path: Path) -> None:
 def test_verify(folder: Path) -> None:
     """A sound journal is told to be, with its digest."""
     assert text("journal", "verify", str(folder)).startswith(
-        "sound: 4 commands in 2 groups, 1 snap"
+        "sound: 5 commands in 3 groups, 1 snap"
     )
     found = run_json("journal", "verify", str(folder))
-    assert found["sequence"] == 4 and found["snapshots_compared"] == 1 and found["digest"]
+    assert found["sequence"] == 5 and found["snapshots_compared"] == 1 and found["digest"]
 
 
 def test_an_unsound_journal_is_noticed(folder: Path) -> None:
@@ -148,15 +148,15 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
 def test_export(folder: Path, tmp_path: Path) -> None:
     """Every entry is a line: who asked for what, when, under which key."""
     lines = [json.loads(line) for line in text("journal", "export", str(folder)).splitlines()]
-    assert [line["sequence"] for line in lines] == [1, 2, 3, 4]
-    assert [line["author"] for line in lines][2:] == ["ml", "bio"]
-    assert lines[3]["key"] == "a-key" and lines[2]["key"] is None
-    assert lines[3]["do"]["type"] == "Place" and lines[3]["do"]["order"] == "bio/mine"
+    assert [line["sequence"] for line in lines] == [1, 2, 3, 4, 5]
+    assert [line["author"] for line in lines][3:] == ["ml", "bio"]
+    assert lines[4]["key"] == "a-key" and lines[3]["key"] is None
+    assert lines[4]["do"]["type"] == "Place" and lines[4]["do"]["order"] == "bio/mine"
     assert list(lines[0]) == ["sequence", "at_us", "author", "key", "do"]
     file = tmp_path / "entries.jsonl"
-    assert text("journal", "export", str(folder), "-o", str(file)) == f"4 entries are in {file}\n"
+    assert text("journal", "export", str(folder), "-o", str(file)) == f"5 entries are in {file}\n"
     assert [json.loads(line) for line in file.read_text().splitlines()] == lines
-    assert run_json("journal", "export", str(folder), "-o", str(file))["entries"] == 4
+    assert run_json("journal", "export", str(folder), "-o", str(file))["entries"] == 5
 
 
 def test_backup_while_the_journal_is_written(folder: Path, tmp_path: Path) -> None:

@@ -8,13 +8,20 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli import reproduce as commands
+from laissez.cli.evaluator import reproduce as commands
 from laissez.cli.main import cli
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.figures import contention
-from laissez.simulation.figures.contention import Alones, Comer, Comers, Play
-from laissez.simulation.figures.figure import Outcome
-from laissez.simulation.regimes import Alone
+from laissez.experiments.figures import contention
+from laissez.experiments.figures.contention import (
+    AloneResult,
+    AloneTask,
+    ContentionPlay,
+    DrawnProject,
+)
+from laissez.experiments.figures.figure import spread
+from laissez.experiments.intervals import Interval
+from laissez.experiments.summaries import RunOutcome
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.scenarios.regimes import Alone
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LIGHT_SEED = 102
@@ -36,20 +43,22 @@ def refusal(*words: str) -> str:
 ALONE = Alone(1.0, 1.0, 1e6)
 
 
-def two_alone(task: Comers, data: Path | None) -> Alones:
-    return Alones((Comer(0, ALONE), Comer(1, ALONE)), (2,) * len(task.regimes), task.regimes)
+def two_alone(task: AloneTask, data: Path | None) -> AloneResult:
+    return AloneResult(
+        (DrawnProject(0, ALONE), DrawnProject(1, ALONE)), (2,) * len(task.regimes), task.regimes
+    )
 
 
-def played(task: Play, data: Path | None) -> Outcome:
+def played(task: ContentionPlay, data: Path | None) -> RunOutcome:
     MADE_UP.append(task)
-    return Outcome({"a": 0.5 + len(task.contract) / 100, "b": 0.5 + task.seed / 1_000})
+    return RunOutcome({"a": 0.5 + len(task.contract) / 100, "b": 0.5 + task.seed / 1_000})
 
 
-MADE_UP: list[Play] = []
+MADE_UP: list[ContentionPlay] = []
 
 
 @pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> list[Play]:
+def made_up(monkeypatch: pytest.MonkeyPatch) -> list[ContentionPlay]:
     """Runs that take no time; and those that were asked for."""
     MADE_UP.clear()
     monkeypatch.setattr(contention, "run_alone", two_alone)
@@ -81,7 +90,7 @@ def test_without_a_figure_they_are_listed() -> None:
     assert {"figure": "10", "title": "Topology-aware against oblivious bidding"} in listed
 
 
-def test_the_json_of_figure_6(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+def test_the_json_of_figure_6(made_up: list[ContentionPlay], keeping: tuple[str, ...]) -> None:
     """One document, with every regime and contract."""
     document = json.loads(run("6", "--seeds", "2", "--json", *keeping).stdout)
     assert document["figure"] == "6"
@@ -119,7 +128,7 @@ def test_the_json_of_figure_10(keeping: tuple[str, ...]) -> None:
 
 
 def test_the_reported_seeds_are_run_if_nothing_is_said(
-    made_up: list[Play], keeping: tuple[str, ...]
+    made_up: list[ContentionPlay], keeping: tuple[str, ...]
 ) -> None:
     """Twenty of the whole cluster; two of a small one if it is to be quick."""
     words = ("6", "--regime", "0.7", "--contract", "fair", *keeping)
@@ -132,7 +141,7 @@ def test_the_reported_seeds_are_run_if_nothing_is_said(
     assert all(task.is_small for task in made_up)
 
 
-def test_a_part_of_the_figure(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+def test_a_part_of_the_figure(made_up: list[ContentionPlay], keeping: tuple[str, ...]) -> None:
     """Some regimes and contracts, in the figure's own order."""
     words = ["--regime", "2.25", "--regime", "0.4", "--contract", "fair", "--contract", "market"]
     document = json.loads(run("6", "--seeds", "1", "--json", *words, *keeping).stdout)
@@ -142,7 +151,7 @@ def test_a_part_of_the_figure(made_up: list[Play], keeping: tuple[str, ...]) -> 
     assert document["goals"] == []
 
 
-def test_tables_for_people(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+def test_tables_for_people(made_up: list[ContentionPlay], keeping: tuple[str, ...]) -> None:
     """Titles, contracts, goals; and that a quick look is not what we report, nor held against
     goals."""
     told = run("6", "--quick", *keeping).stdout
@@ -158,7 +167,9 @@ def test_tables_for_people(made_up: list[Play], keeping: tuple[str, ...]) -> Non
     assert goal in told
 
 
-def test_what_was_run_is_not_run_again(made_up: list[Play], keeping: tuple[str, ...]) -> None:
+def test_what_was_run_is_not_run_again(
+    made_up: list[ContentionPlay], keeping: tuple[str, ...]
+) -> None:
     """From the cache comes the same text; without it, everything is run."""
     words = ("6", "--quick", "--json", *keeping)
     first = run(*words).stdout
@@ -170,7 +181,7 @@ def test_what_was_run_is_not_run_again(made_up: list[Play], keeping: tuple[str, 
     assert len(made_up) == 2 * count
 
 
-def test_the_usual_cache_is_that_of_the_user(made_up: list[Play], tmp_path: Path) -> None:
+def test_the_usual_cache_is_that_of_the_user(made_up: list[ContentionPlay], tmp_path: Path) -> None:
     """XDG_CACHE_HOME says where; --no-cache leaves nothing there."""
     words = ("6", "--quick", "--contract", "fair", "--processes", "1")
     run(*words, "--no-cache")
@@ -182,7 +193,7 @@ def test_the_usual_cache_is_that_of_the_user(made_up: list[Play], tmp_path: Path
 
 @pytest.mark.parametrize("name", ["figure.png", "figure.svg"])
 def test_a_picture(
-    made_up: list[Play], keeping: tuple[str, ...], tmp_path: Path, name: str
+    made_up: list[ContentionPlay], keeping: tuple[str, ...], tmp_path: Path, name: str
 ) -> None:
     """It is a picture, and the numbers are told all the same."""
     pytest.importorskip("matplotlib")
@@ -380,7 +391,7 @@ def test_traces_that_are_none_are_refused(tmp_path: Path) -> None:
     assert f"{tmp_path / 'azure_llm_2023_conv.csv.gz'} can't be read" in said
 
 
-def test_a_cache_that_cannot_be_is_refused(made_up: list[Play], tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_is_refused(made_up: list[ContentionPlay], tmp_path: Path) -> None:
     """Results can't be kept in it."""
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "within"
@@ -393,3 +404,19 @@ def test_a_refusal_for_programs() -> None:
     result = run("7", "--json")
     said: Any = json.loads(result.stderr)
     assert (result.exit_code, said["code"]) == (2, "usage")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (-0.4, -0.35, " (-40 to -35)"),
+        (None, -0.35, " (at most -35)"),
+        (0.1, None, " (at least 10)"),
+        (None, None, ""),
+    ],
+)
+def test_what_is_not_bounded_is_said_in_words(
+    low: float | None, high: float | None, told: str
+) -> None:
+    """An interval that is open on a side has no question mark there."""
+    assert spread(Interval(0.0, low, high)) == told

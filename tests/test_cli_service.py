@@ -1,10 +1,16 @@
 """The command line against the real service, from login to bill."""
 
+import fcntl
 import json
 import os
+import pty
+import select
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +20,8 @@ import pytest
 from click.testing import CliRunner
 
 from laissez.cli.main import cli
+from laissez.exchange.access import Limits
+from laissez.exchange.pipeline import Settings
 from serving import Served, served
 
 CLUSTER = str(Path(__file__).parents[1] / "examples" / "cluster.yaml")
@@ -78,7 +86,7 @@ def test_from_login_to_bill(service: Served, operator: Desk, tmp_path: Path) -> 
     assert ml.json("bill", "--explain")["charge_micros_us_per_hour"] > 0
     assert operator.json("tenants")[0]["tenant"] == "ml"
     ml.run("buy", "h100/us-west", "--price", "3.20")
-    drained = operator.json("topology", "drain", "h100/us-west", "--grace", "0s")
+    drained = operator.json("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
     assert len(drained["withdrawn"]) == 1
     assert operator.json("topology", "show", "h100/us-west") == []
     found = json.loads(operator.run("journal", "verify", str(tmp_path / "market"), "--json"))
@@ -98,12 +106,136 @@ def test_waiting_for_a_seller(service: Served, operator: Desk, tmp_path: Path) -
     assert [each["resource"] for each in json.loads(out)["filled"]] == [path]
 
 
+def test_a_person_who_waits_sees_why_and_may_go(
+    service: Served, operator: Desk, tmp_path: Path
+) -> None:
+    """On a terminal a line says how long and why, in 80 columns; after Ctrl-C the order is there,
+    and the way to end it is told."""
+    ml = tenant(service, operator, tmp_path, "ml")
+    terminal, its_end = pty.openpty()
+    fcntl.ioctl(its_end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    words = ("buy", "h100/us-east", "--price", "1", "--limit", "1.50", "--wait", "10m")
+    # Whoever starts the tests may ignore Ctrl-C; a person at a terminal doesn't.
+    start = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from laissez.cli.main import main; main()"
+    )
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", start, *words],
+        env=os.environ | ml.environment | {"TERM": "xterm"},
+        stdin=its_end,
+        stdout=its_end,
+        stderr=its_end,
+    )
+    os.close(its_end)
+    said = read_until(terminal, "above your limit of $1.50/h")
+    assert "of 10m: 0 of 1 filled; Ctrl-C stops waiting" in said
+    waiting.send_signal(signal.SIGINT)
+    assert "the order lives on; 'laissez cancel" in read_until(terminal, "ends it")
+    assert waiting.wait(timeout=30) == 130
+    os.close(terminal)
+    assert len(ml.json("orders")) == 1
+
+
+def read_until(terminal: int, words: str) -> str:
+    said = ""
+    until = time.monotonic() + 30
+    while words not in said:
+        assert time.monotonic() < until, said
+        if select.select([terminal], [], [], 1)[0]:
+            said += os.read(terminal, 65_536).decode(errors="replace")
+    return said
+
+
+def test_more_orders_than_the_allowance(tmp_path: Path) -> None:
+    """One tenant orders and cancels more than it may send at once, and nothing is refused."""
+    limits = Limits(requests_per_s=400, burst=200, connections=10)
+    settings = Settings(limits)
+    with served(tmp_path / "market", "operator", "ml", settings=settings) as service:
+        operator, ml = Desk(service, tmp_path, "operator"), Desk(service, tmp_path, "ml")
+        operator.login(service.secrets["operator"])
+        ml.login(service.secrets["ml"])
+        operator.run("topology", "apply", CLUSTER)
+        bought = ml.json("buy", "h100", "--count", "700", "--price", "0.01", exit_code=3)
+        assert len(bought["waiting"]) == 700 and bought["refused"] == []
+        assert ml.run("cancel", "--all").endswith("700 of 700 done\n")
+        assert ml.json("orders") == []
+
+
+def test_who_revokes_its_own_token_is_told(service: Served, operator: Desk) -> None:
+    """The last operator's token, too, once that is agreed to: done, and no error."""
+    (own,) = operator.json("tokens", "list")
+    operator.run("tokens", "revoke", own["token"], exit_code=2)
+    told = operator.run("tokens", "revoke", own["token"], "--yes")
+    assert "is revoked" in told and "log in with another" in told
+    operator.run("status", exit_code=5)
+
+
+def test_a_drain_that_ran_out_of_time_is_remembered(
+    service: Served, operator: Desk, tmp_path: Path
+) -> None:
+    """Uncordon reads on the operator's stream what was withdrawn by name."""
+    ml = tenant(service, operator, tmp_path, "ml")
+    held = ml.json("buy", "h100/us-west", "--price", "3.20")["filled"][0]["resource"]
+    operator.run("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
+    done = operator.json("topology", "uncordon", "h100/us-west")
+    assert len(done["back"]) == 15
+    assert (done["withdrawn"], done["is_complete"]) == ([held], True)
+    whole = held.rpartition("/")[0]
+    ml.run("buy", whole, "--count", "7", "--price", "3.20")
+    operator.run("topology", "drain", whole, "--grace", "0s", "--yes")
+    done = operator.json("topology", "uncordon", whole)
+    assert (done["back"], len(done["withdrawn"]), done["is_complete"]) == ([], 8, True)
+
+
+def test_completion_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """Somebody who takes the connection and says nothing is given up on, without a word."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        login = {
+            "LAISSEZ_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "LAISSEZ_TOKEN": "lz_secret",
+            "_LAISSEZ_COMPLETE": "zsh_complete",
+            "COMP_WORDS": "laissez quote h",
+            "COMP_CWORD": "2",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "laissez.cli.main"],
+            env=os.environ | login,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code", "code"),
+    [((), 7, "folder_in_use"), (("--port", "99999"), 2, "usage")],
+    ids=["in use", "no port"],
+)
+def test_a_start_that_can_not_be(
+    service: Served, tmp_path: Path, options: tuple[str, ...], exit_code: int, code: str
+) -> None:
+    """A folder on which a service runs is no unsound journal; a port has 16 bits."""
+    words = ("up", str(tmp_path / "market"), "--port", "0", *options, "--json")
+    done = subprocess.run(
+        [sys.executable, "-m", "laissez.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == exit_code, done.stderr
+    assert json.loads(done.stderr)["code"] == code
+
+
 def test_following_events(service: Served, operator: Desk, tmp_path: Path) -> None:
     """`events` prints lines as things happen, and Ctrl-C ends it quietly."""
     following = start(operator, "events", "--after", "0", "--json")
     assert following.stdout is not None
     first = json.loads(following.stdout.readline())
-    assert first["sequence"] == 1 and first["type"] == "Happened"
+    assert first["sequence"] >= 1 and first["type"] == "Happened"
     following.send_signal(signal.SIGINT)
     _, error = following.communicate(timeout=30)
     assert (following.returncode, error.strip()) == (130, "")

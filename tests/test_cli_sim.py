@@ -12,10 +12,13 @@ from click.testing import CliRunner, Result
 
 from laissez.cli.main import cli
 from laissez.documents import BadDocument
-from laissez.simulation import population, regimes
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.metrics import STARVED_BELOW
-from laissez.simulation.scenario import (
+from laissez.experiments.metrics import STARVED_BELOW
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.demand import population
+from laissez.simulation.scenarios import regimes
+from laissez.simulation.scenarios.example import EXAMPLE
+from laissez.simulation.scenarios.loads import LoadSpec
+from laissez.simulation.scenarios.scenario import (
     BASE_SHARE,
     SPOT_SHARE,
     CrowdSpec,
@@ -23,9 +26,7 @@ from laissez.simulation.scenario import (
     ScenarioSpec,
     read_scenario,
 )
-from laissez.simulation.scenario_example import EXAMPLE
-from laissez.simulation.scenario_loads import LoadSpec
-from laissez.simulation.scenario_tenants import (
+from laissez.simulation.scenarios.tenants import (
     BatchTenant,
     InferenceTenant,
     PolicySpec,
@@ -170,6 +171,22 @@ def test_compare_plays_the_contracts_of_the_file(desk: Desk) -> None:
     assert list((desk.folder / "cache").rglob("*.json"))
     assert desk.text(*line, "--plot", str(picture)) == text
     assert desk.text(*line, "--no-cache") == text.replace(f"The picture is in {picture}.\n", "")
+
+
+def test_one_seed_is_no_verdict(desk: Desk) -> None:
+    """With one seed it is said what is lost under each contract, and not who loses less."""
+    said = desk.text("sim", "compare", desk.file, "--processes", "1")
+    (verdict,) = re.findall(r"^The market loses.*$", said, re.MULTILINE)
+    lost = r"The market loses \d+\.\d%, fcfs \d+\.\d%"
+    assert re.fullmatch(
+        f"{lost}, with one seed; whether that is chance, more --seeds tell.", verdict
+    )
+    said = desk.text("sim", "compare", desk.file, "--seeds", "2", "--processes", "1")
+    (verdict,) = re.findall(r"^The market loses.*$", said, re.MULTILINE)
+    found = desk.json("sim", "compare", desk.file, "--seeds", "2", "--processes", "1")
+    mine, its = (found["contracts"][name]["degradation"] for name in ("market", "fcfs"))
+    assert verdict.startswith(f"The market loses {mine:.1%}, fcfs {its:.1%}: ")
+    assert re.search(r"chance with 2 seeds\.$|\(\d+% to \d+%\)\.$", verdict)
 
 
 def test_compare_for_programs(desk: Desk) -> None:

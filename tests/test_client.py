@@ -3,24 +3,29 @@ exchange where it can be, against a fake one where the exchange must misbehave."
 
 import inspect
 import pickle
+import re
 import stat
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import get_args
 
+import click
 import pytest
 
+import laissez.client
 from client_pool import Pool
 from fake_exchange import TOKEN, FakeExchange
+from laissez.cli.main import cli
 from laissez.client import (
     AsyncClient,
+    ChangeRejected,
     Client,
     ConnectionFailed,
-    Forbidden,
     LoginNeeded,
     NotFilled,
+    NotPermitted,
     Refusal,
-    Rejected,
     Unauthenticated,
     forget_login,
     read_login,
@@ -33,15 +38,17 @@ from laissez.client.money import duration_us, instant_us, micros_per_hour, show_
 from laissez.model import (
     Answer,
     CancelOrder,
+    Command,
     Filled,
     Happened,
     Holding,
+    Instruction,
     Lost,
     OpenOrder,
     Placed,
     Quoted,
+    Rejected,
 )
-from laissez.model import Rejected as RejectedEvent
 from serving import served
 
 G0 = "h100/east/r1/g0"
@@ -188,10 +195,16 @@ def test_a_float_is_refused_wherever_money_is_given(exchange: FakeExchange) -> N
 
 
 @pytest.mark.parametrize(
-    ("micros", "text"), [(3_100_000, "$3.10/h"), (1, "$0.000001/h"), (1_234_500_000, "$1,234.50/h")]
+    ("micros", "text"),
+    [
+        (3_100_000, "$3.10/h"),
+        (1, "$0.0001/h"),
+        (7_206_002, "$7.2061/h"),
+        (1_234_500_000, "$1,234.50/h"),
+    ],
 )
-def test_rates_are_shown_exactly(micros: int, text: str) -> None:
-    """Cents at least, and all digits there are."""
+def test_rates_are_rounded_up_to_be_shown(micros: int, text: str) -> None:
+    """Cents at least, and no more than a hundredth of one: who types it in again pays enough."""
     assert show_rate(micros) == text
 
 
@@ -264,7 +277,7 @@ def test_a_day_of_the_operator(pool: Pool) -> None:
         with pytest.raises(Unauthenticated):
             zoe.status()
     assert made.info.token in {info.token for info in operator.tokens()}
-    hook = operator.add_webhook("http://127.0.0.1:9/hook")
+    hook = operator.add_webhook("https://hooks.invalid/hook")
     assert [info.webhook for info in operator.webhooks()] == [hook.info.webhook]
     operator.remove_webhook(hook.info.webhook)
     assert operator.webhooks() == ()
@@ -276,16 +289,16 @@ def test_a_day_of_the_operator(pool: Pool) -> None:
 
 def test_refusals_are_errors_with_a_code(pool: Pool) -> None:
     """The market's and the service's refusals are told apart, and carry what was said."""
-    with pytest.raises(Rejected) as rejected:
+    with pytest.raises(ChangeRejected) as rejected:
         pool.ada.cancel("never-placed")
     assert rejected.value.code == "unknown_order"
-    assert isinstance(rejected.value.answer.events[-1], RejectedEvent)
+    assert isinstance(rejected.value.answer.events[-1], Rejected)
     assert "never-placed" in str(rejected.value)
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotPermitted):
         pool.ada.set_floor(pool.tree, 1)
     with pytest.raises(Refusal) as refused:
         pool.ada.quote(f"{pool.tree}/out/of/sight")
-    assert not isinstance(refused.value, Rejected)
+    assert not isinstance(refused.value, ChangeRejected)
     with pytest.raises(Unauthenticated):
         Client(pool.ada.url, "lz_unknown").status()
 
@@ -372,7 +385,7 @@ def test_a_preview_of_what_would_be_refused() -> None:
     for price, limit in ((None, None), (5, 4), (0, 4)):
         with pytest.raises(ValueError, match="price"):
             preview_order("h100", price, limit, quote)
-    with pytest.raises(ValueError, match="not visible"):
+    with pytest.raises(ValueError, match="no quote"):
         preview_order("h100", None, 4, None)
 
 
@@ -401,7 +414,7 @@ def test_advice_from_a_real_exchange(pool: Pool) -> None:
         assert "do not see its quote" in pool.dalia.why("unseen")
         pool.dalia.cancel("unseen")
         assert "no open order" in pool.dalia.why("unseen")
-        with pytest.raises(ValueError, match="not visible"):
+        with pytest.raises(ValueError, match="no quote"):
             pool.dalia.preview(f"{pool.tree}/a", limit="3.00")
 
 
@@ -409,12 +422,13 @@ def test_advice_from_a_real_exchange(pool: Pool) -> None:
 
 
 def test_the_two_faces_are_alike() -> None:
-    """Whatever one client can do the other can, with the same arguments."""
-    own = {"wait_for", "open_reader", "close_reader"}
+    """Whatever one client can do the other can, with the same arguments, and says what it is."""
+    own = {"open_reader", "close_reader", "event_batches"}
     for name, method in inspect.getmembers(AsyncClient, inspect.isfunction):
         if name.startswith("_") or name in own:
             continue
         twin = getattr(BlockingClient, name)
+        assert twin.__name__ == name and bool(twin.__doc__) == bool(method.__doc__)
         assert (
             str(inspect.signature(twin)).partition(" -> ")[0]
             == (str(inspect.signature(method)).partition(" -> ")[0])
@@ -423,13 +437,42 @@ def test_the_two_faces_are_alike() -> None:
     assert public <= set(vars(AsyncClient))
 
 
+def test_one_act_has_one_word() -> None:
+    """The table of words in design.md has every message, with a method that sends it and a command
+    that people can type."""
+    page = (Path(__file__).parent.parent / "docs" / "design.md").read_text()
+    table = page.partition("## Words")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`([^`]+)`", row) for row in re.findall(r"^\| .*\|$", table, re.MULTILINE)]
+    known = {row[1]: row for row in rows if row}
+    assert set(known) == {each.__name__ for each in get_args(Instruction)}
+    commands = {each.__name__ for each in get_args(Command)}
+    for command, message, method, *typed in known.values():
+        assert command in commands
+        assert f"{message}(" in inspect.getsource(getattr(AsyncClient, method))
+        for words in typed:
+            found: click.Command | None = cli
+            for word in words.split():
+                assert isinstance(found, click.Group)
+                found = found.get_command(click.Context(found), word)
+            assert found is not None, words
+
+
+def test_errors_are_found_under_their_old_names() -> None:
+    """A program that imports an error by the name that it had still works, and is told the new."""
+    for old, new in (("Rejected", ChangeRejected), ("Forbidden", NotPermitted)):
+        with pytest.warns(DeprecationWarning, match=new.__name__):
+            assert getattr(laissez.client, old) is new
+    with pytest.raises(AttributeError, match="NeverThere"):
+        laissez.client.NeverThere  # type: ignore[attr-defined]  # noqa: B018
+
+
 def test_errors_travel_between_processes() -> None:
     """An error can be pickled, as pools of processes do."""
-    answer = Answer(1, 2, 3, (RejectedEvent(3, "bad_price", "no"),))
+    answer = Answer(1, 2, 3, (Rejected(3, "bad_price", "no"),))
     for error in (
         ConnectionFailed("gone", "key"),
         Refusal("busy", "later", 5),
-        Rejected("bad_price", "no", answer),
+        ChangeRejected("bad_price", "no", answer),
         NotFilled("not now"),
     ):
         again = pickle.loads(pickle.dumps(error))

@@ -36,10 +36,10 @@ from laissez.model import (
     Placed,
     PlaceOrder,
     Refused,
+    Rejected,
     Release,
     Resync,
 )
-from laissez.model import Rejected as RejectedEvent
 
 G0 = "h100/east/r1/g0"
 
@@ -225,12 +225,12 @@ class Market:
             return placed, Filled(1, do.order, G0, {})
         if isinstance(do, CancelOrder):
             if self.open is None:
-                return (RejectedEvent(1, "unknown_order", "there is no such order"),)
+                return (Rejected(1, "unknown_order", "there is no such order"),)
             self.open = None
             return (Cancelled(1, "ada", do.order),)
         assert isinstance(do, Release)
         if self.holds is None:
-            return (RejectedEvent(1, "not_the_holder", "it is not yours"),)
+            return (Rejected(1, "not_the_holder", "it is not yours"),)
         self.holds = None
         return (Lost(1, do.resource, "relinquished"),)
 

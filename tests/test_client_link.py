@@ -647,4 +647,4 @@ def test_pauses_grow_and_are_bounded() -> None:
     """Between tries passes a little, then more, and never more than the longest pause."""
     for failures in range(30):
         longest = min(link_module.FIRST_PAUSE_S * 2**failures, link_module.LONGEST_PAUSE_S)
-        assert longest / 2 <= link_module._pause_s(failures) <= longest
+        assert longest / 2 <= link_module.pause_s(failures) <= longest

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from laissez.deadline import evaluation
-from laissez.deadline.evaluation import evaluate, load_traces, on_traces
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, BadJob, Observation, Offer
 from laissez.deadline.policy import Policy
-from laissez.deadline.reading import built_in, read_built_in, read_study
 from laissez.deadline.registry import POLICIES, Brief, Known
-from laissez.deadline.study import BadStudy, Result, Study, Tallies, changed, labels
-from laissez.deadline.traces import Trace
+from laissez.deadline.traces import SpotTrace
+from laissez.experiments.deadline import evaluation
+from laissez.experiments.deadline.evaluation import evaluate, load_traces, on_traces
+from laissez.experiments.deadline.reading import built_in, read_built_in, read_study
+from laissez.experiments.deadline.study import BadStudy, Result, Study, Tallies, changed, labels
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "spot"
 HOUR_US = US_PER_HOUR
@@ -45,10 +45,10 @@ def trace(
     resource: str = "gpu",
     nodes: int = 1,
     kind: str = "availability",
-) -> Trace:
+) -> SpotTrace:
     """A digit is the number of nodes for an hour, in ticks of ten minutes."""
     ticks = tuple(int(count) for count in counts for _ in range(6))
-    return Trace(f"made/{zone}_{resource}", zone, resource, kind, nodes, TICK_US, ticks)
+    return SpotTrace(f"made/{zone}_{resource}", zone, resource, kind, nodes, TICK_US, ticks)
 
 
 SOME = [trace("110101100111010110" * 3), trace("000110000001100010" * 3, zone="there")]
@@ -502,13 +502,13 @@ OF_ONE_JOB = ("hours", "zones")
 
 
 @pytest.fixture(scope="module")
-def samples() -> list[Trace]:
+def samples() -> list[SpotTrace]:
     return sample_traces(days=14)
 
 
 @pytest.mark.parametrize(("name", "group_by"), [("gap", None), ("availability", "availability")])
 def test_sample_traces_have_no_halves(
-    name: str, group_by: str | None, samples: list[Trace], monkeypatch: pytest.MonkeyPatch
+    name: str, group_by: str | None, samples: list[SpotTrace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was developed on them, so none is held out; other groups stay."""
     monkeypatch.setattr(evaluation, "sample_traces", lambda: samples)
@@ -517,7 +517,7 @@ def test_sample_traces_have_no_halves(
 
 @pytest.mark.parametrize("name", sorted(set(built_in()) - {"instances"}))
 def test_every_study_runs_without_the_data(
-    name: str, samples: list[Trace], monkeypatch: pytest.MonkeyPatch
+    name: str, samples: list[SpotTrace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On sample traces, with nobody late and omniscient never beaten."""
     monkeypatch.setattr(evaluation, "sample_traces", lambda: samples)

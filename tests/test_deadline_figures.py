@@ -9,28 +9,28 @@ from xml.etree import ElementTree
 import matplotlib
 import pytest
 
-from laissez.deadline.evaluation import evaluate
-from laissez.deadline.figures import BadPicture, draw_decisions, draw_study, draw_traces
-from laissez.deadline.figures.decisions import stretches
-from laissez.deadline.figures.page import KIND_COLOURS, LOOKS
-from laissez.deadline.figures.sweeps import HALVES, marked_traces, panels_of
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, Job, Kind, Offer
 from laissez.deadline.registry import POLICIES, Brief, make
-from laissez.deadline.study import (
+from laissez.deadline.traces import SpotTrace
+from laissez.deadline.world import RunStep, Zone, run
+from laissez.experiments.deadline.evaluation import evaluate
+from laissez.experiments.deadline.figures import BadPicture, draw_decisions, draw_study, draw_traces
+from laissez.experiments.deadline.figures.decisions import stretches
+from laissez.experiments.deadline.figures.looks import KIND_COLOURS, LOOKS
+from laissez.experiments.deadline.figures.sweeps import HALVES, marked_traces, panels_of
+from laissez.experiments.deadline.study import (
     Grouping,
     PartResult,
     Plot,
+    PolicyTally,
     Result,
-    Setting,
     SettingResult,
     Study,
+    StudySetting,
     Tallies,
-    Tally,
     labels,
 )
-from laissez.deadline.traces import Trace
-from laissez.deadline.world import Step, Zone, run
 
 TICK_US = US_PER_HOUR // 6
 SPOT_RATE = 1_000_000
@@ -53,7 +53,7 @@ def zone(name: str, shift: int = 0) -> Zone:
     return Zone(name, TICK_US, rates)
 
 
-def steps_of(policies: tuple[str, ...], zones: list[Zone]) -> dict[str, tuple[Step, ...]]:
+def steps_of(policies: tuple[str, ...], zones: list[Zone]) -> dict[str, tuple[RunStep, ...]]:
     brief = Brief(JOB, SPOT_RATE, ON_DEMAND.micros_per_hour)
     return {
         name: run(JOB, make(name, brief), zones, ON_DEMAND, start=2, keeps_steps=True).steps
@@ -61,14 +61,14 @@ def steps_of(policies: tuple[str, ...], zones: list[Zone]) -> dict[str, tuple[St
     }
 
 
-def trace(name: str, counts: list[bool], tick_us: int = TICK_US) -> Trace:
+def trace(name: str, counts: list[bool], tick_us: int = TICK_US) -> SpotTrace:
     zone_name, _, resource = name.rpartition("/")[2].partition("_")
     numbers = tuple(map(int, counts))
-    return Trace(name, zone_name, resource, "availability", 1, tick_us, numbers)
+    return SpotTrace(name, zone_name, resource, "availability", 1, tick_us, numbers)
 
 
-def tally(saving: float, missed: int = 0) -> Tally:
-    return Tally(
+def tally(saving: float, missed: int = 0) -> PolicyTally:
+    return PolicyTally(
         on_demand_hours=48 * (1 - saving),
         spot_hours=48 * saving,
         on_demand_changeover_hours=0.4,
@@ -97,14 +97,14 @@ def tallies(shift: float = 0.0, missed: int = 0) -> Tallies:
 TRACES = ("date/zone-a_v100_1", "date/zone-b_v100_1", "date/zone-c_v100_1")
 
 
-def setting(fraction: float = 0.8, changeover_us: int = US_PER_HOUR // 5) -> Setting:
+def setting(fraction: float = 0.8, changeover_us: int = US_PER_HOUR // 5) -> StudySetting:
     work_us = 48 * US_PER_HOUR
-    return Setting(("*",), work_us, fraction, round(work_us / fraction), changeover_us)
+    return StudySetting(("*",), work_us, fraction, round(work_us / fraction), changeover_us)
 
 
 def result(
     plot: Plot,
-    settings: tuple[Setting, ...] = tuple(map(setting, (0.6, 0.8, 0.9))),
+    settings: tuple[StudySetting, ...] = tuple(map(setting, (0.6, 0.8, 0.9))),
     *,
     traces: tuple[str, ...] = TRACES,
     groups: tuple[str, ...] = (),
@@ -265,11 +265,11 @@ def test_stretches_join_what_goes_on() -> None:
     """Steps of one instance become one changeover and one stretch of work, with nothing lost."""
     spot = Offer("zone-a", Kind.SPOT, SPOT_RATE)
     steps = [
-        Step(0, 10, None, 0),
-        Step(10, 20, None, 0),
-        Step(20, 30, spot, 10),
-        Step(30, 40, spot, 4),
-        Step(40, 55, spot, 0),
+        RunStep(0, 10, None, 0),
+        RunStep(10, 20, None, 0),
+        RunStep(20, 30, spot, 10),
+        RunStep(30, 40, spot, 4),
+        RunStep(40, 55, spot, 0),
     ]
     found = [
         (each.from_us, each.to_us, each.running, each.is_changeover) for each in stretches(steps)
@@ -303,7 +303,7 @@ def test_decisions_without_prices_have_no_dollars(tmp_path: Path) -> None:
     assert "$" not in texts(path)
     assert "8.1 h + 0.0 h, 100%" in texts(path)
     assert "with changeovers:" in texts(path)
-    spot = {"greedy": [Step(0, 9 * US_PER_HOUR, Offer("zone-a", Kind.SPOT, 1_000_000), 0)]}
+    spot = {"greedy": [RunStep(0, 9 * US_PER_HOUR, Offer("zone-a", Kind.SPOT, 1_000_000), 0)]}
     draw_decisions(JOB, spot, zones, 2, path, shows_dollars=False)
     assert "%" not in texts(path) and ", cost" not in texts(path)
     draw_decisions(
@@ -367,7 +367,7 @@ def test_missed_deadlines_are_not_hidden(tmp_path: Path) -> None:
 def test_published_savings_are_drawn_where_there_are_some(tmp_path: Path) -> None:
     """A study with published savings shows them beside its own, another has no such mark."""
     own = setting()
-    published = Setting(
+    published = StudySetting(
         own.traces, own.work_us, 0.9, own.deadline_us, own.changeover_us, published=0.41
     )
     draw_study(result(Plot(), (own,)), tmp_path / "own.svg")
@@ -378,10 +378,10 @@ def test_published_savings_are_drawn_where_there_are_some(tmp_path: Path) -> Non
 
 def test_names_of_bars_are_folded_between_their_parts(tmp_path: Path) -> None:
     """A number and its unit stay on one line."""
-    named = Setting(
+    named = StudySetting(
         ("*",), 27 * US_PER_HOUR, 0.9, 30 * US_PER_HOUR, US_PER_HOUR // 5, label="Analytics"
     )
-    other = Setting(
+    other = StudySetting(
         ("*",), 27 * US_PER_HOUR, 0.75, 36 * US_PER_HOUR, US_PER_HOUR // 5, label="Analytics"
     )
     draw_study(result(Plot(), (named, other)), tmp_path / "picture.svg")
@@ -440,7 +440,7 @@ def test_halves_are_marked_as_they_were_counted() -> None:
         trace(f"date/zone-{name}_x", AVAILABLE[: 6 * length])
         for name, length in zip("edcba", hours, strict=True)
     ]
-    small = Setting(("*",), 24 * US_PER_HOUR, 0.6, 40 * US_PER_HOUR, US_PER_HOUR // 5)
+    small = StudySetting(("*",), 24 * US_PER_HOUR, 0.6, 40 * US_PER_HOUR, US_PER_HOUR // 5)
     study = Study("halves", "Halves", (small,), ("uniform_progress",), group_by="halves")
     found = evaluate(study, traces, processes=1)
     runs: dict[str, int] = dict.fromkeys(HALVES, 0)

@@ -19,15 +19,15 @@ from laissez.deadline.lindy import (
     SETTLING_US,
     SPOT,
     Lindy,
-    Table,
+    MoveTable,
     age_class,
     grid_for,
     hazard_per_hour,
 )
 from laissez.deadline.omniscient import best_plan
-from laissez.deadline.study import is_held_out
 from laissez.deadline.traces import load_all
 from laissez.deadline.world import Future, Zone, run
+from laissez.experiments.deadline.study import is_held_out
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "spot"
 HOUR = US_PER_HOUR
@@ -154,7 +154,7 @@ def test_the_table_has_the_moves_of_least_expected_cost(
 ) -> None:
     """Every entry of a small table is a best move of a recursion over the same states."""
     job = Job(5 * HOUR, 8 * HOUR, changeover_us, 30 * MINUTE)
-    table = Table(job, price_ratio)
+    table = MoveTable(job, price_ratio)
     grid = table.grid
     assert grid.steps >= 12 and grid.cells >= 12
     for (step, cell, is_idle, is_up, age), moves in naive_best(job, price_ratio).items():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from laissez.deadline import omniscient
 from laissez.deadline.job import US_PER_HOUR, Job, Kind
-from laissez.deadline.omniscient import Courses, Standing, best_plan, follow
+from laissez.deadline.omniscient import Courses, StretchStart, best_plan, follow
 
 # At this many micro-dollars an hour, a microsecond costs a micro-dollar, and no cost is rounded.
 UNIT = US_PER_HOUR
@@ -18,7 +18,7 @@ TICK_US = 10
 
 
 def least_charge(
-    job: Job, standing: Standing, is_available: Sequence[bool], spot: int, on_demand: int
+    job: Job, standing: StretchStart, is_available: Sequence[bool], spot: int, on_demand: int
 ) -> int | None:
     """Try all courses, tick by tick, in micro-dollars per microsecond; None if all are late."""
     best: int | None = None
@@ -75,7 +75,7 @@ def test_best_of_all(job: Job, is_available: list[bool], rates: tuple[int, int])
     spot, on_demand = rates
     plan = best_plan(job, is_available, spot * UNIT, on_demand * UNIT)
     known = (is_available + [False] * 9)[:9]
-    standing = Standing(job.work_us, job.slack_us)
+    standing = StretchStart(job.work_us, job.slack_us)
     assert plan.cost_micros == least_charge(job, standing, known, spot, on_demand)
     replay = follow(job, standing, plan.kinds, spot, on_demand)
     assert (replay.work_left_us[-1], replay.charge) == (0, plan.cost_micros)
@@ -95,7 +95,7 @@ def test_best_from_here(
 ) -> None:
     """From an instance in the middle of its changeover, too, nothing is cheaper."""
     left_us = data.draw(st.integers(0, job.changeover_us))
-    standing = Standing(job.work_us, job.slack_us, running, left_us)
+    standing = StretchStart(job.work_us, job.slack_us, running, left_us)
     known = (is_available + [False] * 9)[:9]
     courses = Courses(job, standing, known, *rates)
     charges = courses.ends.charges[courses.ends.is_done]
@@ -106,7 +106,7 @@ def test_best_from_here(
 @given(jobs(ticks_max=12), availabilities, rates)
 def test_every_end(job: Job, is_available: list[bool], rates: tuple[int, int]) -> None:
     """The course to each end costs no more than the table says, and does no less work."""
-    standing = Standing(job.work_us, job.slack_us)
+    standing = StretchStart(job.work_us, job.slack_us)
     courses = Courses(job, standing, is_available, *rates)
     ends = courses.ends
     for end in range(len(ends.modes)):
@@ -129,7 +129,7 @@ def test_no_better_way_to_an_end(
 ) -> None:
     """Whatever course a job takes, the table knows one to the same end that costs no more."""
     job = Job(1000, 2000, changeover_us, TICK_US)
-    standing = Standing(job.work_us, job.slack_us)
+    standing = StretchStart(job.work_us, job.slack_us)
     courses = Courses(job, standing, [kind is Kind.SPOT for kind in kinds], *rates)
     moves = count_moves(kinds)
     lost_us = kinds.count(None) * TICK_US + moves * changeover_us
@@ -219,7 +219,7 @@ def test_a_coarse_table(job: Job, bits: int, cells: int) -> None:
     best = best_plan(job, is_available, UNIT, 3 * UNIT).cost_micros
     assert best <= coarse.cost_micros
     assert coarse.cost_micros <= best_plan(slower, is_available, UNIT, 3 * UNIT).cost_micros
-    standing = Standing(job.work_us, job.slack_us)
+    standing = StretchStart(job.work_us, job.slack_us)
     replay = follow(job, standing, coarse.kinds, 1, 3)
     idle_us = sum(kind is None for kind in coarse.kinds) * TICK_US
     assert replay.work_left_us[-1] == 0
@@ -232,7 +232,9 @@ def test_a_table_that_is_made_coarse() -> None:
     hour_us = 3600 * second_us
     job = Job(48 * hour_us, 80 * hour_us, 433_333_333, 34 * second_us)
     ticks = -(-job.deadline_us // job.tick_us)
-    changeover_us, losses_us = omniscient._columns(job, Standing(job.work_us, job.slack_us), ticks)
+    changeover_us, losses_us = omniscient._columns(
+        job, StretchStart(job.work_us, job.slack_us), ticks
+    )
     assert len(losses_us) * ticks <= omniscient.CELLS_MAX
     assert job.changeover_us < changeover_us <= job.changeover_us + job.tick_us
 

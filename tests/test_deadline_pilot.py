@@ -16,7 +16,7 @@ from laissez.deadline.lindy import Lindy
 from laissez.deadline.pilot import BadLook, Pilot
 from laissez.deadline.policy import Policy
 from laissez.deadline.registry import POLICIES
-from laissez.deadline.world import Step, Zone, run
+from laissez.deadline.world import RunStep, Zone, run
 
 TICK_US = 600_000_000
 SPOT, ON_DEMAND = 1_000_000, 3_000_000
@@ -82,7 +82,7 @@ def fly(
         pilot = refit(pilot)
 
 
-def by_tick(steps: Sequence[Step]) -> list[Offer | None]:
+def by_tick(steps: Sequence[RunStep]) -> list[Offer | None]:
     """What ran at the beginning of each tick."""
     found: list[Offer | None] = []
     for step in steps:

@@ -10,10 +10,9 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from laissez.cli.planning import plan as plan_command
-from laissez.cli.run_picture import picture
+from laissez.cli.evaluator.planning import plan as plan_command
+from laissez.cli.evaluator.run_picture import picture
 from laissez.deadline.classic import Greedy, OnDemandOnly
-from laissez.deadline.evaluation import evaluate, load_traces
 from laissez.deadline.generator import sample_traces
 from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Observation, Offer
 from laissez.deadline.plan import (
@@ -22,7 +21,7 @@ from laissez.deadline.plan import (
     Ending,
     Expectation,
     Forecast,
-    Terms,
+    JobTerms,
     Try,
     _recommended,
     at_trace_prices,
@@ -33,19 +32,20 @@ from laissez.deadline.plan import (
     watched_every,
 )
 from laissez.deadline.policy import Policy
-from laissez.deadline.reading import _Document, _Fields, built_in, read_study
-from laissez.deadline.traces import BadTrace, Trace
+from laissez.deadline.traces import BadTrace, SpotTrace
 from laissez.deadline.world import Outcome, Zone, run
+from laissez.experiments.deadline.evaluation import evaluate, load_traces
+from laissez.experiments.deadline.reading import _Document, _Fields, built_in, read_study
 from missing_module import hide
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 TICK_US = 600_000_000
-TERMS = Terms(12 * US_PER_HOUR, 16 * US_PER_HOUR, US_PER_HOUR // 5, 3.0)
+TERMS = JobTerms(12 * US_PER_HOUR, 16 * US_PER_HOUR, US_PER_HOUR // 5, 3.0)
 
 
-def trace(counts: list[int], *, name: str = "somewhere/a_gpu", tick_us: int = TICK_US) -> Trace:
+def trace(counts: list[int], *, name: str = "somewhere/a_gpu", tick_us: int = TICK_US) -> SpotTrace:
     zone = name.rpartition("/")[2]
-    return Trace(name, zone, "gpu", "availability", max(counts), tick_us, tuple(counts))
+    return SpotTrace(name, zone, "gpu", "availability", max(counts), tick_us, tuple(counts))
 
 
 ALWAYS = trace([1] * 500)
@@ -348,7 +348,7 @@ def test_policies_and_later_deadlines_get_the_same_starts(monkeypatch: pytest.Mo
 # --- prices ---------------------------------------------------------------------------------------
 
 
-def priced(counts: list[int], dollars: list[int], name: str = "somewhere/a_gpu") -> Trace:
+def priced(counts: list[int], dollars: list[int], name: str = "somewhere/a_gpu") -> SpotTrace:
     prices = tuple(each * 1_000_000 for each in dollars)
     return msgspec.structs.replace(trace(counts, name=name), micros_per_hour=prices)
 
@@ -501,7 +501,7 @@ def test_the_command_asks_for_matplotlib_before_it_computes(
     """Who wants a picture and can't have one is told at once, and with a sentence."""
     hide(monkeypatch, "matplotlib")
     monkeypatch.setattr(
-        "laissez.cli.planning.forecast_of", lambda *_, **__: pytest.fail("computes")
+        "laissez.cli.evaluator.planning.forecast_of", lambda *_, **__: pytest.fail("computes")
     )
     result = command("--trace", file, "--plot", str(tmp_path / "run.png"))
     assert result.exit_code == 1
@@ -649,7 +649,7 @@ def test_the_picture_has_dollars_only_if_the_price_is_known(
         def draw_decisions(*_: object, **how: object) -> None:
             asked.append(how)
 
-    monkeypatch.setattr("laissez.cli.planning.figures", lambda: Figures)
+    monkeypatch.setattr("laissez.cli.evaluator.planning.figures", lambda: Figures)
     told = command("--trace", file, "--plot", str(tmp_path / "run.svg"), *words).stdout
     assert [how["shows_dollars"] for how in asked] == [is_known]
     assert ("$" in told) == is_known

@@ -16,7 +16,7 @@ from laissez.deadline.generator import (
     MEMORIES_US,
     SAMPLES,
     STEP_US,
-    Fitted,
+    ZoneKind,
     generate,
     sample_traces,
 )
@@ -30,16 +30,16 @@ from laissez.deadline.statistics import (
     outages_us,
     statistics,
 )
-from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace, load, load_all, load_zones
+from laissez.deadline.traces import US_PER_DAY, BadTrace, SpotTrace, load, load_all, load_zones
 from laissez.deadline.world import run
 
 SPOT = Path(__file__).resolve().parents[2] / "shared" / "data" / "spot"
 SEEDS = range(1, 7)
 
 
-def trace_of(counts: str, *, tick_us: int = US_PER_HOUR, name: str = "day/a_gpu") -> Trace:
+def trace_of(counts: str, *, tick_us: int = US_PER_HOUR, name: str = "day/a_gpu") -> SpotTrace:
     """A trace from digits, one for each tick."""
-    return Trace(name, "a", "gpu", "availability", 1, tick_us, tuple(map(int, counts)))
+    return SpotTrace(name, "a", "gpu", "availability", 1, tick_us, tuple(map(int, counts)))
 
 
 def write(path: Path, content: object) -> Path:
@@ -59,7 +59,7 @@ def test_a_file_in_its_folders_says_what_it_is(tmp_path: Path) -> None:
     """Folders give kind, nodes and date, the file name zone and resource, the content the rest."""
     path = tmp_path / "preemption/16-node/aws-04-19-2023/us-east-1b_intel_64.json"
     trace = load(write(path, a_file(prices=[1.2754, 0.2900008, 2])))
-    assert trace == Trace(
+    assert trace == SpotTrace(
         name="aws-04-19-2023/us-east-1b_intel_64",
         zone="us-east-1b",
         resource="intel_64",
@@ -332,10 +332,10 @@ def test_what_can_not_be_generated_is_refused() -> None:
     """Figures that make no sense and traces of no length raise errors that say so."""
     for availability in (0.0, 1.0):
         with pytest.raises(ValueError, match="availability"):
-            Fitted("", availability, (1.0, 0.0, 0.0, 0.0, 0.0))
+            ZoneKind("", availability, (1.0, 0.0, 0.0, 0.0, 0.0))
     for weights in ((1.0,), (2.0, -1.0, 0.0, 0.0, 0.0), (0.5, 0.0, 0.0, 0.0, 0.0)):
         with pytest.raises(ValueError, match="weights"):
-            Fitted("", 0.5, weights)
+            ZoneKind("", 0.5, weights)
     for days, tick_us in ((0, STEP_US), (1, 0), (1, US_PER_DAY + 1)):
         with pytest.raises(BadTrace, match="at least a day"):
             generate(SAMPLES["fair"], name="x/a_g", days=days, tick_us=tick_us, seed=1)
@@ -379,7 +379,7 @@ def test_zones_of_a_region_run_out_together() -> None:
 
 
 @pytest.fixture(scope="module")
-def real() -> dict[str, Trace]:
+def real() -> dict[str, SpotTrace]:
     """The real trace behind each kind of made-up zone."""
     if not SPOT.is_dir():
         pytest.skip("the real traces are not here")
@@ -388,7 +388,7 @@ def real() -> dict[str, Trace]:
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, list[Trace]]:
+def made() -> dict[str, list[SpotTrace]]:
     """Zones of each kind, one for each seed; those of different kinds have nothing in common."""
     return {
         kind: [
@@ -416,7 +416,7 @@ def test_all_real_traces_can_be_read() -> None:
 
 
 def test_made_up_zones_are_like_the_real_ones(
-    real: dict[str, Trace], made: dict[str, list[Trace]]
+    real: dict[str, SpotTrace], made: dict[str, list[SpotTrace]]
 ) -> None:
     """Over some seeds, each kind has its zone's availability, spells and typical lengths."""
     for kind, trace in real.items():
@@ -432,11 +432,11 @@ def test_made_up_zones_are_like_the_real_ones(
 
 
 def test_made_up_zones_have_good_and_bad_days(
-    real: dict[str, Trace], made: dict[str, list[Trace]]
+    real: dict[str, SpotTrace], made: dict[str, list[SpotTrace]]
 ) -> None:
     """Availability spreads over windows of 48 hours nearly as much as in the real zones."""
 
-    def spread(trace: Trace) -> float:
+    def spread(trace: SpotTrace) -> float:
         return float(np.std(availability_by_window(trace, 48 * US_PER_HOUR)))
 
     found = np.mean([spread(trace) for traces in made.values() for trace in traces])
@@ -445,7 +445,7 @@ def test_made_up_zones_have_good_and_bad_days(
 
 @pytest.mark.parametrize("is_available", [True, False])
 def test_made_up_spells_end_as_seldom_with_age(
-    real: dict[str, Trace], made: dict[str, list[Trace]], is_available: bool
+    real: dict[str, SpotTrace], made: dict[str, list[SpotTrace]], is_available: bool
 ) -> None:
     """The hazard of spells falls with their age as that of the real ones does."""
     edges_us = [int(hours * US_PER_HOUR) for hours in (0, 0.5, 1, 2, 4, 8, 16, 32)]
@@ -457,7 +457,7 @@ def test_made_up_spells_end_as_seldom_with_age(
     assert (found / like).max() < 1.5
 
 
-def mean_cost(policy: type[Policy], trace: Trace, starts: int) -> float:
+def mean_cost(policy: type[Policy], trace: SpotTrace, starts: int) -> float:
     """Of 48 h of work in 60 h with a changeover of 0.2 h, on-demand three times as dear as spot."""
     job = Job(48 * US_PER_HOUR, 60 * US_PER_HOUR, US_PER_HOUR // 5, trace.tick_us)
     last = (trace.duration_us - job.deadline_us) // trace.tick_us
@@ -473,7 +473,7 @@ def mean_cost(policy: type[Policy], trace: Trace, starts: int) -> float:
 
 @pytest.mark.parametrize("policy", [Greedy, UniformProgress])
 def test_policies_save_as_much_on_made_up_zones(
-    real: dict[str, Trace], made: dict[str, list[Trace]], policy: type[Policy]
+    real: dict[str, SpotTrace], made: dict[str, list[SpotTrace]], policy: type[Policy]
 ) -> None:
     """On average over the kinds, a policy saves on them what it saves on the real zones."""
     found = [mean_cost(policy, trace, 4) for traces in made.values() for trace in traces]

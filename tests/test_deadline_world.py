@@ -18,7 +18,7 @@ from laissez.deadline.classic import Greedy, OnDemandOnly, UniformProgress, time
 from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Observation, Offer
 from laissez.deadline.lindy import Lindy
 from laissez.deadline.policy import Policy
-from laissez.deadline.world import Future, Outcome, Step, Truth, Zone, run
+from laissez.deadline.world import Future, Outcome, RunStep, Truth, Zone, run
 
 DOLLAR = 1_000_000
 ON_DEMAND = Offer("here", Kind.ON_DEMAND, 3 * DOLLAR)
@@ -127,7 +127,7 @@ def agree(outcome: Outcome, told: deadline_naive.Told, job: Job) -> None:
     assert [place for step in outcome.steps for place in _places(step)] == told.running
 
 
-def _places(step: Step) -> list[Offer | None]:
+def _places(step: RunStep) -> list[Offer | None]:
     return [step.running] * (step.to_us - step.from_us)
 
 
@@ -256,7 +256,9 @@ def test_a_job_that_is_done_in_the_middle_of_a_tick_stops_paying_there() -> None
     outcome = run(job, Greedy(job), [zone(job, [DOLLAR] * 9)], ON_DEMAND, keeps_steps=True)
     assert outcome.finished_us == 15 * MINUTE_US
     assert outcome.cost_micros == DOLLAR // 4
-    assert outcome.steps == (Step(0, 15 * MINUTE_US, Offer("a", Kind.SPOT, DOLLAR), 2 * MINUTE_US),)
+    assert outcome.steps == (
+        RunStep(0, 15 * MINUTE_US, Offer("a", Kind.SPOT, DOLLAR), 2 * MINUTE_US),
+    )
 
 
 def test_a_changeover_is_paid_at_the_price_of_the_new_instance() -> None:

@@ -9,13 +9,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from laissez.demo.__main__ import INTERRUPTED, main
-from laissez.demo.amounts import show_charge, show_clock, show_rate, show_span
-from laissez.demo.scene import Scene, perform
-from laissez.demo.screen import tell
-from laissez.demo.script import BEATS, CAST, SCRIPT
-from laissez.demo.sentence import event_in_words
-from laissez.demo.statement import bills
 from laissez.market import Market
 from laissez.model import (
     Amended,
@@ -26,9 +19,16 @@ from laissez.model import (
     Transferred,
     decode_event,
 )
+from laissez.sample.amounts import show_charge, show_clock, show_rate, show_span
+from laissez.sample.story.__main__ import INTERRUPTED, main
+from laissez.sample.story.scene import PlayedScene, perform
+from laissez.sample.story.screen import tell
+from laissez.sample.story.script import BEATS, CAST, SCRIPT
+from laissez.sample.story.sentence import event_in_words
+from laissez.sample.story.statement import bills
 
 
-def play() -> tuple[Market, list[Scene]]:
+def play() -> tuple[Market, list[PlayedScene]]:
     market = Market()
     return market, list(perform(market, SCRIPT))
 
@@ -179,7 +179,7 @@ def test_ctrl_c_ends_it(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("laissez.demo.__main__.tell", interrupt)
+    monkeypatch.setattr("laissez.sample.story.__main__.tell", interrupt)
     assert main([]) == INTERRUPTED
     assert capsys.readouterr() == ("\n", "")
 
@@ -193,20 +193,23 @@ def test_a_speed_is_a_number_from_0(speed: str, capsys: pytest.CaptureFixture[st
     assert "--speed" in capsys.readouterr().err
 
 
-def test_without_rich_it_says_what_to_install() -> None:
-    """Where rich is missing, the demo is one sentence and no traceback."""
-    ended = run_python(
-        "import runpy, sys; sys.modules['rich'] = None;"
-        "runpy.run_module('laissez.demo', run_name='__main__')"
+def test_make_demo_plays_it() -> None:
+    """What the Makefile runs is there."""
+    makefile = (Path(__file__).parent.parent / "Makefile").read_text()
+    (module,) = re.findall(r"^demo:.*\n\t.*python -m (\S+)$", makefile, re.MULTILINE)
+    ended = subprocess.run(
+        [sys.executable, "-m", module, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    assert ended.returncode == 1
-    assert ended.stdout == ""
-    assert ended.stderr.count("\n") == 1
-    assert "pip install 'laissez[demo]'" in ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == len(all_events())
 
 
 def test_the_market_needs_no_rich() -> None:
-    """Only the demo imports rich."""
+    """It computes, and shows nothing."""
     ended = run_python("import sys, laissez.market; sys.exit('rich' in sys.modules)")
     assert ended.returncode == 0
 

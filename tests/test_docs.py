@@ -21,7 +21,7 @@ import pytest
 
 import laissez
 from laissez.cli.main import cli
-from laissez.cli.up import up
+from laissez.cli.operator.up import up
 from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
 from laissez.model import (

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
@@ -352,20 +353,20 @@ def test_what_falls_due_acts_without_traffic(tmp_path: Path) -> None:
         async with opened(SqliteJournal(tmp_path), times) as exchange:
             door = await with_resource(exchange)
             ada, bob = tenant("ada"), tenant("bob")
-            await door.ask(operator(), ChangeFloor("h", 90))
-            times.pass_us(1_000)
-            await door.ask(operator(), ChangeGuard("h", fall=10, hold=2_500, window=1_000))
-            await door.ask(ada, PlaceOrder("h", 90, 95))
+            await door.ask(operator(), ChangeFloor("h", 9_000))
+            times.pass_us(100_000)
+            await door.ask(operator(), ChangeGuard("h", fall=1_000, hold=250_000, window=100_000))
+            await door.ask(ada, PlaceOrder("h", 9_000, 9_500))
             await door.ask(ada, ChangeLimit("h/0", 1))
-            await door.ask(bob, PlaceOrder("h", 50, 50, "short", START_US + 1_700))
-            await door.ask(operator(), ChangeFloor("h", 70))
-            assert exchange.market.floor("h") == 80
+            await door.ask(bob, PlaceOrder("h", 5_000, 5_000, "short", START_US + 170_000))
+            await door.ask(operator(), ChangeFloor("h", 7_000))
+            assert exchange.market.floor("h") == 8_000
             sequence = exchange.execution.sequence
             market = exchange.market
             expected: list[tuple[int, Callable[[], bool]]] = [
-                (1_700, lambda: market.orders("bob") == ()),
-                (2_000, lambda: market.floor("h") == 70),
-                (3_500, lambda: market.holdings("ada") == ()),
+                (170_000, lambda: market.orders("bob") == ()),
+                (200_000, lambda: market.floor("h") == 7_000),
+                (350_000, lambda: market.holdings("ada") == ()),
             ]
             for due, happened in expected:
                 times.pass_us(START_US + due - 1 - exchange.clock.now())
@@ -376,7 +377,7 @@ def test_what_falls_due_acts_without_traffic(tmp_path: Path) -> None:
                 sequence += 1
                 assert exchange.execution.sequence == sequence
         assert entries_of(tmp_path)[-3:] == [
-            Entry(":clock", Advance(START_US + due)) for due in (1_700, 2_000, 3_500)
+            Entry(":clock", Advance(START_US + due)) for due in (170_000, 200_000, 350_000)
         ]
 
     asyncio.run(run())
@@ -567,6 +568,61 @@ def test_a_broken_disk_closes_the_exchange(tmp_path: Path) -> None:
         read = SqliteJournal(tmp_path, read_only=True)
         assert read.snapshots() == [] and read.head.sequence == 1
         read.close()
+
+    asyncio.run(run())
+
+
+def test_many_timers_need_few_entries(tmp_path: Path) -> None:
+    """However close together things fall due, time passes by an entry now and then, and each of
+    them acts at its own instant all the same."""
+
+    async def run() -> None:
+        times = Times()
+        async with opened(SqliteJournal(tmp_path), times) as exchange:
+            door = await with_resource(exchange)
+            ada = tenant("ada")
+            for number in range(200):
+                order = PlaceOrder("h", 5, 5, f"x{number}", START_US + 1_000 * (number + 1))
+                door.put(ada, order)
+            await door.all_told()
+            begun, begun_s = exchange.execution.sequence, time.monotonic()
+            passed = 0
+            while exchange.market.orders("ada"):
+                times.pass_us(1_000)
+                passed += 1
+                await asyncio.sleep(0.001)
+                assert passed < 10_000
+            by_the_clock = exchange.execution.sequence - begun
+            assert 1 <= by_the_clock <= 2 + (time.monotonic() - begun_s) / due.PAUSE_S
+            ends = [
+                event.at
+                for _, _, events in exchange.execution.feeds._recent
+                for event in events
+                if isinstance(event, Expired)
+            ]
+            assert ends == [START_US + 1_000 * (number + 1) for number in range(1, 200)]
+
+    asyncio.run(run())
+
+
+def test_a_restless_market_is_settled_sooner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the market remembers to explain what is open is bounded, whatever is sent."""
+    monkeypatch.setattr(due, "COMMANDS_BETWEEN_COUNTS", 50)
+
+    async def run() -> None:
+        settings = Settings(steps_kept=60)
+        async with opened(SqliteJournal(tmp_path), settings=settings) as exchange:
+            door = await with_resource(exchange)
+            await door.ask(tenant("ada"), PlaceOrder("h", 5, 1_000))
+            most = 0
+            for number in range(400):
+                await door.ask(tenant("bob"), PlaceOrder("h", 6 + number, order=f"b{number}"))
+                most = max(most, exchange.market.steps_remembered())
+            assert 50 < most <= 60 + 2 * 50 + 1
+        settled = [entry for entry in entries_of(tmp_path) if isinstance(entry.do, Settle)]
+        assert 2 <= len(settled) <= 8
 
     asyncio.run(run())
 

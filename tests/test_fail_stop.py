@@ -28,8 +28,8 @@ from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.records import write_entry
 from laissez.exchange.recovery import NotExecuted, recover, verify
 from laissez.exchange.sequencing import KeepToken
+from laissez.exchange.snapshots import Child
 from laissez.exchange.sqlite_journal import SqliteJournal
-from laissez.exchange.upkeep import Child
 from laissez.exchange.venue import Venue
 from laissez.market import Market
 from laissez.model import Answer, AskStatus, OfferResource, PlaceOrder, Refused, ServiceCode
@@ -56,7 +56,7 @@ class Switch:
         return maybe_fail
 
 
-WHILE_EXECUTING = [
+WHILE_EXECUTING: list[tuple[Any, str]] = [
     (Venue, "apply"),
     (Market, "apply"),
     (execution_module, "notices"),
@@ -64,7 +64,7 @@ WHILE_EXECUTING = [
     (Feeds, "publish_all"),
     (Keys, "remember"),
 ]
-AFTER_EXECUTING = [(Market, "next_timer")]
+AFTER_EXECUTING: list[tuple[Any, str]] = [(Market, "next_timer")]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from textwrap import dedent
 from typing import NamedTuple, get_args
 
 import pytest
@@ -23,107 +24,90 @@ from laissez.model.message import UNITS, Message
 
 REPO = Path(__file__).resolve().parent.parent
 HOUSE = REPO / "src" / "laissez"
+DESIGN = REPO / "docs" / "design.md"
 REFERENCE = REPO / "docs" / "reference.md"
 
 
 class Room(NamedTuple):
-    may_enter: frozenset[str]
-    third_party: frozenset[str]
+    """What a room may do. It may enter all rooms on lower floors, unless a rule says otherwise."""
+
+    floor: int
+    packages: frozenset[str]
+    beside: frozenset[str]
+    """Rooms of its own floor that it may enter too."""
+    only: frozenset[str] | None
+    """If given, the rooms on lower floors that it may enter; no others."""
+    never: frozenset[str]
+    """Rooms on lower floors that it may not enter."""
+    is_pure: bool
+    """It computes and nothing else: its answers depend on what it is told alone."""
+    is_exact: bool
+    """Every number in it is exact: no floats."""
 
 
-def room(*may_enter: str, third_party: tuple[str, ...] = ()) -> Room:
-    return Room(frozenset(may_enter), frozenset(third_party))
+def room(
+    floor: int,
+    *packages: str,
+    beside: tuple[str, ...] = (),
+    only: tuple[str, ...] | None = None,
+    never: tuple[str, ...] = (),
+    is_pure: bool = False,
+    is_exact: bool = False,
+) -> Room:
+    return Room(
+        floor,
+        frozenset(packages),
+        frozenset(beside),
+        None if only is None else frozenset(only),
+        frozenset(never),
+        is_pure or is_exact,
+        is_exact,
+    )
 
 
-# A room may import itself, the rooms named first, the standard library, and these packages.
+# Imports go down. Beside the rooms below, a room may import itself, the standard library, and the
+# packages named after its floor. A permission that nobody uses is wrong, too: take it out.
+#
+# `market` knows only the model, so that nothing but commands can change what it does, and `client`
+# only what is said, so that it is small on anybody's machine. Whoever decides for a tenant or an
+# operator (`adapters`, `inframaps`) sees neither a market nor a client: it is told and it answers,
+# live and simulated alike. What changes a live market passes the exchange: so nothing that faces
+# people or a network enters `market`.
+#
 # The door, laissez/__init__.py, is the room "".
 ROOMS = {
-    "": room("client"),
-    "model": room(third_party=("msgspec",)),
-    "market": room("model", third_party=("msgspec",)),
-    "demo": room("", "model", "market", third_party=("rich",)),
-    "amounts": room("model"),
-    "topology": room("model", "amounts", "documents", third_party=("msgspec", "yaml")),
-    "documents": room("amounts", third_party=("msgspec", "yaml")),
-    "telemetry": room("amounts", "documents", third_party=("httpx", "msgspec")),
-    "deadline": room(
-        "model", "amounts", "documents", third_party=("matplotlib", "msgspec", "numpy")
-    ),
-    "workloads": room("model", third_party=("msgspec",)),
-    "adapters": room("model", "amounts", "workloads", "deadline", third_party=("msgspec",)),
-    "inframaps": room("model", "amounts", "documents", third_party=("msgspec",)),
-    "exchange": room("model", "market", third_party=("msgspec",)),
+    "cli": room(6, "click", "msgspec", "rich", "uvloop", beside=("sample",), never=("market",)),
+    "sample": room(6, "rich"),
     "service": room(
-        "",
-        "model",
-        "exchange",
-        third_party=("httpx", "litestar", "msgspec", "picows", "uvicorn", "uvloop"),
+        5, "httpx", "litestar", "msgspec", "picows", "uvicorn", "uvloop", never=("market",)
     ),
-    "client": room("model", "amounts", third_party=("msgspec", "picows")),
-    "bench": room("model", "exchange", third_party=("msgspec", "picows", "uvloop")),
-    "sample": room("model", "client", "topology", third_party=("msgspec", "rich")),
-    "runners": room(
-        "model",
-        "amounts",
-        "documents",
-        "telemetry",
-        "workloads",
-        "adapters",
-        "inframaps",
-        "deadline",
-        "market",
-        "exchange",
-        "client",
-        "topology",
-        third_party=("msgspec",),
-    ),
-    "simulation": room(
-        "model",
-        "amounts",
-        "documents",
-        "workloads",
-        "adapters",
-        "deadline",
-        "market",
-        "exchange",
-        "topology",
-        third_party=("highspy", "matplotlib", "msgspec", "numpy"),
-    ),
-    "cli": room(
-        "",
-        "model",
-        "amounts",
-        "documents",
-        "telemetry",
-        "deadline",
-        "workloads",
-        "adapters",
-        "inframaps",
-        "runners",
-        "simulation",
-        "exchange",
-        "service",
-        "client",
-        "topology",
-        "bench",
-        "sample",
-        third_party=("click", "msgspec", "rich", "uvloop"),
-    ),
+    "bench": room(5, "msgspec", "picows", "uvloop", never=("market",)),
+    "experiments": room(5, "matplotlib", "msgspec", "numpy"),
+    "exchange": room(4, "msgspec", only=("market", "model")),
+    "runners": room(4, "msgspec", never=("market",)),
+    "simulation": room(4, "highspy", "msgspec", "numpy", beside=("exchange",)),
+    "adapters": room(3, "msgspec", never=("market", "client"), is_pure=True),
+    "inframaps": room(3, "msgspec", never=("market", "client"), is_pure=True),
+    "": room(2, beside=("client",), only=()),
+    "market": room(2, "msgspec", only=("model",), is_exact=True),
+    "client": room(2, "msgspec", "picows", only=("model", "amounts")),
+    "performance": room(1, "msgspec", is_pure=True),
+    "deadline": room(1, "msgspec", "numpy"),
+    "topology": room(1, "msgspec", "yaml", is_exact=True),
+    "telemetry": room(1, "httpx", "msgspec"),
+    "documents": room(0, "msgspec", "yaml", beside=("amounts",), is_pure=True),
+    "amounts": room(0, beside=("model",), is_exact=True),
+    "model": room(0, "msgspec", is_exact=True),
 }
 
-# Rooms that compute and nothing else: their answers depend on what they are told alone.
-PURE_ROOMS = {
-    "model",
-    "market",
-    "amounts",
-    "topology",
-    "documents",
-    "workloads",
-    "adapters",
-    "inframaps",
+# Names that stand for two classes still. The list only gets shorter, and is empty soon.
+# fmt: off
+DEFINED_TWICE = {
+    "Attributes", "Feed", "Job", "Load", "Outcome", "Problem",
+    "Progress", "Reader", "Said", "Tokens", "Trader",
 }
-# Those of them in which every number is exact: no floats.
-EXACT_ROOMS = {"model", "market", "amounts", "topology"}
+# fmt: on
+
 # fmt: off
 IMPURE_MODULES = {
     "asyncio", "concurrent", "datetime", "http", "io", "logging", "multiprocessing", "os",
@@ -135,6 +119,7 @@ IMPURE_BUILTINS = {"input", "open", "print"}
 
 FORBIDDEN_FILE_NAMES = {"utils.py", "common.py", "helpers.py"}
 LINES_MAX = 600
+PARAGRAPH = 200
 HOUSE_SUFFIXES = {".py", ".pyc", ".yaml"}
 
 PAPERS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/decisions.md"]
@@ -153,8 +138,12 @@ class Module(NamedTuple):
         return room_of(self.name)
 
     @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+    @property
     def package(self) -> str:
-        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+        return self.name if self.is_package else self.name.rpartition(".")[0]
 
 
 def room_of(module_name: str) -> str:
@@ -188,6 +177,16 @@ def imports(module: Module, known: dict[str, Module]) -> Iterator[str]:
 # --- the checks ---------------------------------------------------------------------------------
 
 
+Table = dict[str, Room]
+
+
+def may_enter(name: str, table: Table) -> set[str]:
+    """The rooms that a room may enter."""
+    own = table[name]
+    below = {other for other, its in table.items() if its.floor < own.floor}
+    return (below if own.only is None else below & own.only) - own.never | own.beside | {name}
+
+
 def wrong_imports(house: Path) -> list[str]:
     modules = read_modules(house)
     wrong = []
@@ -199,11 +198,71 @@ def wrong_imports(house: Path) -> list[str]:
         for target in imports(module, modules):
             top = target.partition(".")[0]
             if top == house.name:
-                if room_of(target) not in allowed.may_enter | {module.room}:
+                if room_of(target) not in may_enter(module.room, ROOMS):
                     wrong.append(f"{module.name} imports {target}: against the direction")
-            elif top not in sys.stdlib_module_names | allowed.third_party:
+            elif top not in sys.stdlib_module_names | allowed.packages:
                 wrong.append(f"{module.name} imports {target}: not a package of this room")
     return wrong
+
+
+def unused_permissions(house: Path, table: Table) -> list[str]:
+    """What the table allows or forbids to no effect: it would mislead whoever reads it."""
+    modules = read_modules(house)
+    entered: dict[str, set[str]] = {name: set() for name in table}
+    packages: dict[str, set[str]] = {name: set() for name in table}
+    for module in modules.values():
+        for target in imports(module, modules):
+            top = target.partition(".")[0]
+            if top == house.name:
+                entered[module.room].add(room_of(target))
+            else:
+                packages[module.room].add(top)
+    wrong = []
+    present = {module.room for module in modules.values()}
+    for name, own in table.items():
+        below = {other for other, its in table.items() if its.floor < own.floor}
+        level = {other for other, its in table.items() if its.floor == own.floor}
+        named = own.beside | own.never | (own.only or frozenset())
+        wrong += [f"{name}: there is no room {other}" for other in named - table.keys()]
+        wrong += [f"{name}: {other} is not below it" for other in own.never - below]
+        wrong += [f"{name}: {other} is not on its floor" for other in own.beside - level]
+        wrong += [f"{name} never enters {other}" for other in own.beside - entered[name]]
+        wrong += [f"{name} never enters {o}" for o in (own.only or set()) - entered[name]]
+        wrong += [f"{name} never imports {each}" for each in own.packages - packages[name]]
+        if name not in present:
+            wrong.append(f"there is no room {name} in the house")
+    return wrong
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def type_names(tree: ast.Module) -> Iterator[str]:
+    """The classes of a module, wherever they stand, and the capitalised aliases at its top."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+            variable = isinstance(node.value, ast.Call) and "TypeVar" in ast.dump(node.value.func)
+        elif isinstance(node, ast.AnnAssign):
+            target, variable = node.target, False
+        else:
+            continue
+        if isinstance(target, ast.Name) and not variable:
+            bare = target.id.lstrip("_")
+            if bare[:1].isupper() and not bare.isupper():
+                yield target.id
+
+
+def names_defined_twice(house: Path) -> dict[str, list[str]]:
+    """By name, the modules that define a type of this name, where there are several."""
+    places: dict[str, list[str]] = {}
+    for module in read_modules(house).values():
+        for name in type_names(module.tree):
+            places.setdefault(name, []).append(module.name)
+    return {name: modules for name, modules in places.items() if len(modules) > 1}
 
 
 def import_cycle(house: Path) -> list[str]:
@@ -221,7 +280,7 @@ def impurities(house: Path) -> list[str]:
     modules = read_modules(house)
     wrong = []
     for module in modules.values():
-        if module.room not in PURE_ROOMS:
+        if not ROOMS[module.room].is_pure:
             continue
         for target in imports(module, modules):
             if target.partition(".")[0] in IMPURE_MODULES:
@@ -230,7 +289,7 @@ def impurities(house: Path) -> list[str]:
             where = f"{module.name}:{getattr(node, 'lineno', 0)}"
             if isinstance(node, ast.Name) and node.id in IMPURE_BUILTINS:
                 wrong.append(f"{where} uses {node.id}")
-            elif module.room not in EXACT_ROOMS:
+            elif not ROOMS[module.room].is_exact:
                 continue
             elif isinstance(node, ast.Name) and node.id == "float":
                 wrong.append(f"{where} uses float")
@@ -255,8 +314,11 @@ def untidy_files(house: Path) -> list[str]:
     ]
     wrong += [f"{path.name} does not belong in the house" for path in strays]
     for module in read_modules(house).values():
-        if ast.get_docstring(module.tree) is None:
+        said = ast.get_docstring(module.tree)
+        if said is None:
             wrong.append(f"{module.name} does not open with a docstring")
+        elif module.name.count(".") == 1 and module.is_package and len(said) < PARAGRAPH:
+            wrong.append(f"{module.name} does not say in a paragraph what lives there")
         if module.path.name in FORBIDDEN_FILE_NAMES:
             wrong.append(f"{module.path.name} says nothing about what is in it")
         lines = len(module.path.read_text().splitlines())
@@ -304,6 +366,14 @@ def run_blocks(path: Path) -> None:
     namespace: dict[str, object] = {"__name__": path.stem}
     for block in runnable_blocks(path):
         exec(compile(block, str(path), "exec"), namespace)
+
+
+MAP_ROW = re.compile(r"^\| (?P<floor>\d) \| `(?P<room>[a-z]+)` \|", re.MULTILINE)
+
+
+def rooms_on_the_map(text: str) -> dict[str, int]:
+    """By room, the floor that a page's table of rooms gives it."""
+    return {row["room"]: int(row["floor"]) for row in MAP_ROW.finditer(text)}
 
 
 PINNED = re.compile(r"[a-z0-9][a-z0-9.-]*==[0-9][A-Za-z0-9.+!]*( \\)?")
@@ -371,8 +441,34 @@ def market_calls() -> dict[str, set[str]]:
 
 
 def test_imports_point_one_way() -> None:
-    """A room imports only from the rooms to its left, and only the packages it may."""
+    """A room imports only from the floors below it, and only the packages it may."""
     assert wrong_imports(HOUSE) == []
+
+
+def test_every_permission_is_used() -> None:
+    """A room, an arrow or a package that the table names and the house does not have is gone."""
+    assert unused_permissions(HOUSE, ROOMS) == []
+
+
+def test_a_type_has_a_name_of_its_own() -> None:
+    """No two classes or capitalised aliases have one name: whoever reads it knows what is meant."""
+    twice = names_defined_twice(HOUSE)
+    assert {name: where for name, where in twice.items() if name not in DEFINED_TWICE} == {}
+    assert sorted(DEFINED_TWICE - twice.keys()) == []
+
+
+def test_the_map_shows_the_rooms_there_are() -> None:
+    """The table of rooms in design.md has each room on its floor, and no other."""
+    assert rooms_on_the_map(DESIGN.read_text()) == {
+        name: each.floor for name, each in ROOMS.items() if name
+    }
+
+
+def test_the_door_names_every_room() -> None:
+    """Whoever opens `laissez/__init__.py` reads of each room, and of no other."""
+    said = ast.get_docstring(read_modules(HOUSE)["laissez"].tree)
+    assert said is not None
+    assert set(re.findall(r"`([a-z]+)`", said)) == {name for name in ROOMS if name}
 
 
 def test_no_import_cycle() -> None:
@@ -478,9 +574,9 @@ def test_every_written_name_is_documented() -> None:
 
 IN_ORDER = {
     "__init__.py": '"""The door."""',
-    "model/__init__.py": '"""What is said."""\nfrom laissez.model.word import Word',
+    "model/__init__.py": f'"""Words{"." * PARAGRAPH}"""\nfrom laissez.model.word import Word',
     "model/word.py": '"""A word."""\nimport msgspec',
-    "market/__init__.py": '"""Who holds what."""\nfrom laissez.model import Word',
+    "market/__init__.py": f'"""Who holds{"." * PARAGRAPH}"""\nfrom laissez.model import Word',
 }
 
 
@@ -515,7 +611,7 @@ def test_a_house_in_order_passes(tmp_path: Path) -> None:
         ("model/word.py", "def later():\n    from laissez import market"),
         ("model/word.py", "if TYPE_CHECKING:\n    from laissez.market import Market"),
         ("model/word.py", "import rich.table"),
-        ("market/book.py", "from laissez.demo import main"),
+        ("market/book.py", "from laissez.sample.story import main"),
         ("__init__.py", "from laissez.model import Word"),
         ("cellar/__init__.py", ""),
         ("cellar.py", ""),
@@ -525,6 +621,61 @@ def test_a_wrong_import_is_found(tmp_path: Path, name: str, text: str) -> None:
     """An import against the direction is seen in whatever way it is written, and so is a room
     that the table does not know."""
     assert len(wrong_imports(build(tmp_path, {name: text}))) == 1
+
+
+def test_an_unused_permission_is_found(tmp_path: Path) -> None:
+    """A room, a package or an arrow for nothing, and a wall where there is no way anyhow."""
+    house = build(tmp_path, {})
+    table = {
+        "": room(2, only=()),
+        "market": room(1, only=("model",)),
+        "model": room(0, "msgspec"),
+    }
+    assert unused_permissions(house, table) == []
+    changes = {
+        "attic": room(3),
+        "market": room(1, "msgspec", only=("model",)),
+        "model": room(0, "msgspec", never=("market",)),
+        "": room(2, beside=("market",)),
+    }
+    for name, changed in changes.items():
+        assert unused_permissions(house, table | {name: changed}) != [], name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Word: ...",
+        "Word = tuple[int, str]",
+        "Word: TypeAlias = int",
+        "def f():\n class Word: ...",
+    ],
+)
+def test_a_name_with_two_meanings_is_found(tmp_path: Path, text: str) -> None:
+    """Be it a class or an alias; a variable of a type, a constant and an import are neither."""
+    plain = """
+        import msgspec
+        from laissez.model import Word as Said
+        T = TypeVar("T")
+        WORDS = [Said]
+        class {}: ...
+    """
+    house = build(
+        tmp_path,
+        {
+            "model/word.py": dedent(plain).format("Word"),
+            "market/book.py": dedent(plain).format("Book"),
+        },
+    )
+    assert names_defined_twice(house) == {}
+    (house / "market" / "book.py").write_text(text)
+    assert names_defined_twice(house) == {"Word": ["laissez.market.book", "laissez.model.word"]}
+
+
+def test_a_map_is_read() -> None:
+    """Floor and room of each row; other tables are none of its business."""
+    text = "| floor | room |\n|---|---|\n| 2 | `market` | who holds what |\n| `x` | `y` |\n"
+    assert rooms_on_the_map(text) == {"market": 2}
 
 
 @pytest.mark.parametrize(
@@ -559,6 +710,7 @@ def test_an_impurity_is_found(tmp_path: Path, text: str) -> None:
     ("name", "text"),
     [
         ("market/book.py", "import msgspec"),
+        ("market/__init__.py", '"""Who holds what."""'),
         ("market/utils.py", '"""Things."""'),
         ("market/deeper/book.py", '"""A book."""'),
         ("market/book.py", '"""A book."""' + "\n" * LINES_MAX + "page = 601"),

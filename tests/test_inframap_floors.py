@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.inframaps import Action, BadComposition, Composition, Levels, OperatorView
+from laissez.inframaps import BadComposition, Composition, Levels, MapAction, OperatorView
 from laissez.inframaps.floors import changes, fewest_floors
 from laissez.inframaps.forest import Forest
 from laissez.market import Market
@@ -68,7 +68,7 @@ def price_of(
     return max(least[-1] if least else 0, round(base * (1 + share)))
 
 
-def applied(actions: tuple[Action, ...], floors: Mapping[str, int]) -> list[Floors]:
+def applied(actions: tuple[MapAction, ...], floors: Mapping[str, int]) -> list[Floors]:
     """The floors after each instruction, and before the first."""
     stages = [dict(floors)]
     for action in actions:

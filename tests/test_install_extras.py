@@ -24,7 +24,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from installing import Installation, closure, installed
-from laissez.cli import failures
+from laissez.cli.terminal import failures
 from serving import Served
 
 REPO = Path(__file__).resolve().parent.parent

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laissez.exchange import keys as keys_module
-from laissez.exchange.keys import Kept, Keys, key_name
+from laissez.exchange.keys import Kept, Keys, key_name, older_keys
 from laissez.model import Advance, Cancelled
 
 
@@ -56,3 +56,46 @@ def test_a_key_belongs_to_its_author() -> None:
     """No two pairs of author and key have one name; an author can't contain the separator."""
     names = {key_name(author, key) for author in ("a", "a:b", "ab") for key in ("c", "bc", "\0c")}
     assert len(names) == 9
+
+
+def used(keys: Keys, author: str, count: int) -> int:
+    """How many of an author's keys are known."""
+    return sum(keys.sequence(key_name(author, f"k-{n}")) is not None for n in range(count))
+
+
+def test_an_author_with_many_keys_evicts_only_its_own() -> None:
+    """However many one sends: the few of others stay, and a retry of theirs does not act again."""
+    keys = Keys(100)
+    for author, count in (("ada", 20), ("bob", 10), ("eve", 5_000), ("ada", 0)):
+        for number in range(count):
+            keys.remember(key_name(author, f"k-{number}"), kept(number))
+    assert (used(keys, "ada", 20), used(keys, "bob", 10)) == (20, 10)
+    assert 70 <= used(keys, "eve", 5_000) <= 72
+    assert keys.sequence(key_name("eve", "k-4999")) == 4_999
+    for number in range(5_000):
+        keys.remember_place(key_name("mallory", f"k-{number}"), number)
+    assert (used(keys, "ada", 20), used(keys, "bob", 10)) == (20, 10)
+    assert used(keys, "eve", 5_000) >= 34, "two who flood have half of the rest each"
+
+
+def test_a_restart_finds_the_keys_of_those_who_seldom_use_one() -> None:
+    """Read backwards: what lies behind a flood of another author is found, too."""
+    past = [("ada", f"k-{n}", n) for n in range(5)]
+    past += [("eve", f"k-{n}", 5 + n) for n in range(150)]
+    keys = older_keys(reversed(past), 100)
+    assert used(keys, "ada", 5) == 5
+    assert 95 <= used(keys, "eve", 150) <= 96
+    assert keys.sequence(key_name("eve", "k-149")) == 154
+    assert keys.answer(154) is None
+
+
+def test_long_answers_are_kept_for_a_shorter_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ring is bounded by events, and has the newest answer always."""
+    monkeypatch.setattr(keys_module, "EVENTS_KEPT", 10)
+    keys = Keys(100)
+    for sequence, events in ((1, 4), (2, 4), (3, 4), (4, 50)):
+        cancelled = tuple(Cancelled(7, "ada", f"o-{n}") for n in range(events))
+        keys.remember(f"ada\0k-{sequence}", Kept(sequence, 7, Advance(7), cancelled))
+        known = [each for each in range(1, 5) if keys.answer(each) is not None]
+        assert known == {1: [1], 2: [1, 2], 3: [3], 4: [4]}[sequence]
+    assert all(keys.sequence(f"ada\0k-{n}") == n for n in range(1, 5))

@@ -12,17 +12,17 @@ import pytest
 from client_pool import Pool
 from laissez.adapters.budget import Budget
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.client import AsyncClient, Unauthenticated
 from laissez.model.paths import tree_of
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR
-from laissez.runners.entries import Entry, sentence
+from laissez.performance.application import BadApplication
+from laissez.performance.standing import Standing
+from laissez.runners.entries import RunnerEntry, sentence
 from laissez.runners.live import run_adapter
-from laissez.runners.memory import BadMemory, Kept, Memory, alone_with, read_memory
+from laissez.runners.memory import AdapterMemory, BadMemory, Remembered, alone_with, read_memory
 from laissez.runners.waiting import pause, unless_stopped
 from laissez.telemetry import Feed, Reading, Steady, Telemetry
-from laissez.workloads.application import BadApplication
-from laissez.workloads.standing import Standing
 from serving import Served, served
 
 US_PER_S = 1_000_000
@@ -96,15 +96,15 @@ class Stage:
         limit: int = 4 * DOLLAR,
         period_us: int = LONG_US,
         budget: Budget | None = None,
-        memory: Memory | None = None,
+        memory: AdapterMemory | None = None,
         app: Brief | None = None,
         **options: Any,
     ) -> None:
         self.client = client
-        self.entries: list[Entry] = []
+        self.entries: list[RunnerEntry] = []
         self.stop = asyncio.Event()
         self.app = app or Brief((tree_of(tree),), nodes)
-        self.terms = Terms("keeper", (tree,), period_us, budget)
+        self.terms = TradingTerms("keeper", (tree,), period_us, budget)
         self.adapter = Footprint(self.terms, nodes, limit)
         self.running: asyncio.Task[None] | None = None
         self.memory = memory
@@ -149,7 +149,7 @@ class Stage:
         with contextlib.suppress(asyncio.CancelledError):
             await self.running
 
-    def said(self, what: str) -> list[Entry]:
+    def said(self, what: str) -> list[RunnerEntry]:
         return [entry for entry in self.entries if entry.what == what]
 
 
@@ -454,7 +454,9 @@ def test_what_happened_while_it_was_down_is_explained(
         return kept is not None and bool(kept.whys) and b"/a" in bytes(kept.app)
 
     async def scene(client: AsyncClient) -> None:
-        first = Stage(client, pool.tree, nodes=2, memory=Memory(Kept("keeper", 5), path))
+        first = Stage(
+            client, pool.tree, nodes=2, memory=AdapterMemory(Remembered("keeper", 5), path)
+        )
         first.start()
         await first.until(has_an_order_and_remembers_a)
         await first.kill()
@@ -463,7 +465,7 @@ def test_what_happened_while_it_was_down_is_explained(
         kept = read_memory(path, "keeper")
         assert kept is not None and kept.began_us == 5
         whys = dict(kept.whys)
-        second = Stage(client, pool.tree, nodes=2, memory=Memory(kept, path))
+        second = Stage(client, pool.tree, nodes=2, memory=AdapterMemory(kept, path))
         second.start()
         await second.until(lambda: bool(second.said("lost")))
         [won] = second.said("won")
@@ -481,12 +483,12 @@ def test_what_was_not_heard_is_found(real: Served, pool: Pool) -> None:
     pool.add("a")
     before = Brief((pool.tree,), 1)
     before.gain(f"{pool.tree}/gone", 0)
-    kept = Kept("keeper", 0, 0, app=msgspec.Raw(before.state()))
+    kept = Remembered("keeper", 0, 0, app=msgspec.Raw(before.state()))
     pool.ada.place(pool.tree, limit="4.00")
     kept.sequence = 2**40  # the exchange does not know this number, and says Resync
 
     async def scene(client: AsyncClient) -> None:
-        stage = Stage(client, pool.tree, memory=Memory(kept))
+        stage = Stage(client, pool.tree, memory=AdapterMemory(kept))
         stage.start()
         await stage.until(lambda: stage.app.nodes == (f"{pool.tree}/a",))
         assert [entry.resource for entry in stage.said("lost")] == [f"{pool.tree}/gone"]
@@ -502,10 +504,10 @@ def test_time_never_goes_back_for_the_application(real: Served, pool: Pool) -> N
     pool.ada.place(pool.tree, limit="4.00")
     future_us = pool.ada.status().at + 3_600 * US_PER_S
     state = msgspec.Raw(Brief((pool.tree,), 1).state())
-    kept = Kept("keeper", 0, 0, told_us=future_us, app=state)
+    kept = Remembered("keeper", 0, 0, told_us=future_us, app=state)
 
     async def scene(client: AsyncClient) -> None:
-        stage = Stage(client, pool.tree, memory=Memory(kept))
+        stage = Stage(client, pool.tree, memory=AdapterMemory(kept))
         stage.start()
         await stage.until(lambda: bool(stage.app.nodes))
         await stage.end()
@@ -641,12 +643,14 @@ def test_a_budget_goes_on_after_a_restart(real: Served, pool: Pool, tmp_path: Pa
     path = tmp_path / "memory"
     bill = pool.ada.bill().charge
     spent = 7_900_000 * CHARGE_UNITS_PER_MICRO_DOLLAR  # ten cents are left, for two minutes
-    Memory(Kept("keeper", 0, bill - spent), path).save()
+    AdapterMemory(Remembered("keeper", 0, bill - spent), path).save()
 
     async def scene(client: AsyncClient) -> None:
         kept = read_memory(path, "keeper")
         assert kept is not None
-        stage = Stage(client, pool.tree, budget=Budget(8 * DOLLAR), memory=Memory(kept, path))
+        stage = Stage(
+            client, pool.tree, budget=Budget(8 * DOLLAR), memory=AdapterMemory(kept, path)
+        )
         stage.start()
         await stage.until(lambda: bool(stage.said("place")))
         # An order has two thirds of what two minutes bear.
@@ -666,7 +670,9 @@ def test_a_dry_run_sends_nothing(real: Served, pool: Pool, tmp_path: Path) -> No
 
     async def scene(client: AsyncClient) -> None:
         before = (await client.status()).sequence
-        stage = Stage(client, pool.tree, dry_run=True, memory=Memory(Kept("keeper", 0), path))
+        stage = Stage(
+            client, pool.tree, dry_run=True, memory=AdapterMemory(Remembered("keeper", 0), path)
+        )
         stage.start()
         assert stage.running is not None
         await stage.running
@@ -682,7 +688,7 @@ def test_a_memory_that_is_damaged_is_refused(tmp_path: Path) -> None:
     """Half a file, no JSON and somebody else's memory are each refused with what to do."""
     path = tmp_path / "memory"
     assert read_memory(path, "keeper") is None
-    memory = Memory(Kept("keeper", 3, whys={"keeper.0": "why"}), path)
+    memory = AdapterMemory(Remembered("keeper", 3, whys={"keeper.0": "why"}), path)
     memory.save()
     whole = path.read_bytes()
     assert read_memory(path, "keeper") == memory.kept
@@ -717,7 +723,7 @@ def test_a_memory_that_cannot_be_written_is_warned_of_once(
 ) -> None:
     """It trades on, because a runner that stops holds its nodes without anybody stepping."""
     pool.add("a")
-    memory = Memory(Kept("keeper", 0), tmp_path / "no-such-folder" / "memory")
+    memory = AdapterMemory(Remembered("keeper", 0), tmp_path / "no-such-folder" / "memory")
 
     async def scene(client: AsyncClient) -> None:
         stage = Stage(client, pool.tree, memory=memory, period_us=US_PER_S // 50)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from client_pool import Pool
-from laissez.client import AsyncClient, Forbidden
+from laissez.client import AsyncClient, NotPermitted
 from laissez.inframaps import Composition, Maintenance, PowerHeadroom, Window
-from laissez.runners.entries import Entry, sentence
+from laissez.runners.entries import RunnerEntry, sentence
 from laissez.runners.operating import run_inframap
 from laissez.telemetry import Feed, Reading, Steady, Telemetry
 from serving import Served, served
@@ -41,7 +41,7 @@ class Stage:
     """A composition that runs for the operator, and what it says."""
 
     def __init__(self, client: AsyncClient, composition: Composition, **options: Any) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[RunnerEntry] = []
         self.stop = asyncio.Event()
         self.running = asyncio.create_task(
             run_inframap(
@@ -67,7 +67,7 @@ class Stage:
         async with asyncio.timeout(PATIENCE_S):
             await self.running
 
-    def said(self, what: str) -> list[Entry]:
+    def said(self, what: str) -> list[RunnerEntry]:
         return [entry for entry in self.entries if entry.what == what]
 
 
@@ -279,7 +279,7 @@ def test_a_tenant_may_not_steer(real: Served, pool: Pool) -> None:
     async def scene(_: AsyncClient) -> None:
         async with AsyncClient(real.url, real.secrets["ada"]) as client:
             stage = Stage(client, composition(pool.tree))
-            with pytest.raises(Forbidden):
+            with pytest.raises(NotPermitted):
                 await stage.running
 
     play(real, scene)

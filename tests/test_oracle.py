@@ -174,6 +174,23 @@ def quote_from(covered: Sequence[Facts], asker: str | None) -> Quote | None:
     return Quote(min(others), False) if others else None
 
 
+def check_newest(
+    last: tuple[Segment, ...], left_out: int, of_one: tuple[Segment, ...], count: int
+) -> None:
+    """The end of an explanation; where it was cut, the first may have begun earlier."""
+    assert len(last) <= count
+    if not last:
+        assert not of_one and not left_out
+        return
+    since, *rest = last[0]
+    same = of_one[-len(last)]
+    assert last[1:] == of_one[len(of_one) - len(last) + 1 :]
+    assert rest == list(same[1:]) and since >= same[0]
+    assert (since == same[0]) or left_out
+    assert left_out >= len(of_one) - len(last)
+    assert left_out or last == of_one
+
+
 def check_explanation(segments: Sequence[Segment], since: int, until: int) -> int:
     """Segments follow each other from `since` to `until`, equal neighbours joined; their sum."""
     reached, charge = since, 0
@@ -567,6 +584,11 @@ class Trading(RuleBasedStateMachine):
             bill, segments = market.bill(tenant, at), market.segments(tenant, at)
             assert bill == oracle.bill(tenant, at)
             assert segments == oracle.segments(tenant, at)
+            for count in (1, 3, 10_000):
+                newest = market.newest_segments(tenant, at, each=count, together=10**9)
+                assert newest.keys() == segments.keys()
+                for path, (last, left_out) in newest.items():
+                    check_newest(last, left_out, segments[path], count)
             explained = sum(
                 check_explanation(of_one, self.auditor.holding(path, tenant).since, at)
                 for path, of_one in segments.items()

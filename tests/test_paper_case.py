@@ -19,10 +19,10 @@ import pytest
 
 from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import deadline_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.model import ChangeFloor, Filled, Lost, OfferResource
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.batch import BatchJob, Work
+from laissez.performance.batch import BatchJob, Work
+from laissez.simulation.kernel.world import Tenant, World
 
 S = 1_000_000
 HOUR = 3_600 * S
@@ -208,7 +208,7 @@ def test_the_market_moves_a_right_after_its_checkpoint() -> None:
     jobs = {"A": job_of("A", round(0.65 * HOUR)), "B": job_of("B", 1190 * S)}
     for tenant, dollars in (("A", 1.50), ("B", 0.42)):
         budget = Budget(round(dollars * 1_000_000))
-        terms = Terms("job", tuple(HOURS[tenant]), 10 * S, budget)
+        terms = TradingTerms("job", tuple(HOURS[tenant]), 10 * S, budget)
         adapter = deadline_adapter(
             jobs[tenant],
             terms,

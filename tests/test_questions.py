@@ -1,13 +1,24 @@
 """What a tenant can learn by asking: its own, quotes in its visible domain, and nothing else."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
+from laissez.exchange import questions
 from laissez.exchange.access import Limits, Principal, new_token
-from laissez.exchange.questions import SEGMENTS_SHOWN, Desk, Forbidden
+from laissez.exchange.questions import (
+    SEGMENTS_SHOWN,
+    SEGMENTS_SHOWN_TOGETHER,
+    Desk,
+    Forbidden,
+)
 from laissez.exchange.records import Cordon
 from laissez.exchange.venue import Venue
+from laissez.market.steps import PressureStep
 from laissez.model import (
     AddResource,
+    Amend,
     AskBill,
     AskFloors,
     AskHoldings,
@@ -17,6 +28,7 @@ from laissez.model import (
     AskStatus,
     AskTenants,
     Bill,
+    Cancel,
     Code,
     FloorList,
     Holding,
@@ -36,6 +48,7 @@ from laissez.model import (
     Status,
     TenantList,
     TenantSummary,
+    Withdraw,
 )
 
 
@@ -220,8 +233,125 @@ def test_asking_changes_nothing() -> None:
     assert venue.digest() == before
 
 
+def pages_of(place: Desk, asker: Principal, question: Any) -> list[Any]:
+    """All pages of a list, from the first to the one without a next."""
+    pages: list[Any] = []
+    after = None
+    while not pages or after is not None:
+        pages.append(place.answer(asker, msgspec.structs.replace(question, after=after)))
+        after = pages[-1].next
+    return pages
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 10, 1_000])
+def test_long_lists_come_in_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Each page as long as the others but the last, together all that there is, in its order."""
+    venue = Venue()
+    paths = [f"{tree}/{scope}/{n}" for tree in "hk" for scope in "ab" for n in range(20)]
+    for path in paths:
+        venue.apply(AddResource(0, path))
+    venue.apply(SetFloor(0, "k", 5))
+    for tenant in ("ada", "bob", "cid"):
+        for n in range(9):
+            venue.apply(Place(1, tenant, f"{tenant}/{n}", f"h/{'ab'[n % 2]}", 5, 50))
+            venue.apply(Place(1, tenant, f"{tenant}/low-{n}", "k", 1, 1 if n else 9))
+        venue.apply(Amend(1, tenant, f"{tenant}/low-3", 1, 1))
+    place, market = desk(venue), venue.market
+    monkeypatch.setattr(questions, "PAGE_MAX", 1_000)
+    lists: list[tuple[Principal, Any, str]] = [
+        (ADA, AskOrders(), "orders"),
+        (OPERATOR, AskOrders(), "orders"),
+        (VIEWER, AskOrders("bob"), "orders"),
+        (ADA, AskHoldings(), "holdings"),
+        (OPERATOR, AskHoldings(), "holdings"),
+        (OPERATOR, AskResources(), "resources"),
+        (OPERATOR, AskResources("h/b"), "resources"),
+        (OPERATOR, AskResources("k/a/3"), "resources"),
+        (OPERATOR, AskResources("nowhere"), "resources"),
+        (OPERATOR, AskTenants(), "tenants"),
+    ]
+    whole = [getattr(place.answer(asker, question), name) for asker, question, name in lists]
+    assert [each.resource for each in whole[5]] == list(market.resources())
+    assert [each.resource for each in whole[6]] == list(market.resources("h/b"))
+    assert len(whole[0]) > 7 and len(whole[4]) > 20 and len(whole[7]) == 1
+    monkeypatch.setattr(questions, "PAGE_MAX", size)
+    for (asker, question, name), expected in zip(lists, whole, strict=True):
+        pages = [getattr(page, name) for page in pages_of(place, asker, question)]
+        assert tuple(each for page in pages for each in page) == expected
+        assert all(len(page) == size for page in pages[:-1])
+        assert len(pages[-1]) <= size and (expected == () or pages[-1])
+
+
+def test_a_page_begins_where_the_one_before_ended_or_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Orders go on after a place in the queue, whoever has left it; where the others' last is
+    gone, the asker is told to begin again; what is no place at all is refused."""
+    monkeypatch.setattr(questions, "PAGE_MAX", 2)
+    venue = Venue()
+    for n in range(6):
+        venue.apply(AddResource(1, f"h/a/{n}"))
+    for n in range(6):
+        venue.apply(Place(1, "ada", f"ada/{n}", "h", 1, 9))
+    for n in range(6):
+        venue.apply(Place(1, "bob", f"bob/{n}", "h", 1, 1))
+    place = desk(venue)
+    orders = place.answer(BOB, AskOrders())
+    holdings = place.answer(ADA, AskHoldings())
+    resources = place.answer(OPERATOR, AskResources())
+    assert isinstance(orders, OrderList) and isinstance(holdings, HoldingList)
+    assert isinstance(resources, ResourceList)
+    venue.apply(Cancel(2, "bob", "bob/1"))
+    venue.apply(Withdraw(2, "h/a/1"))
+    more = place.answer(BOB, AskOrders(after=orders.next))
+    assert isinstance(more, OrderList) and [o.order for o in more.orders] == ["2", "3"]
+    for asker, question in (
+        (ADA, AskHoldings(after=holdings.next)),
+        (OPERATOR, AskResources(after=resources.next)),
+    ):
+        with pytest.raises(Forbidden) as changed:
+            place.answer(asker, question)
+        assert changed.value.code == ServiceCode.LIST_CHANGED
+    for nonsense in ("ada:1", "bob:x", "eve"):
+        with pytest.raises(Forbidden) as refused:
+            place.answer(BOB, AskOrders(after=nonsense))
+        assert refused.value.code == ServiceCode.BAD_REQUEST
+    beyond = place.answer(BOB, AskOrders(after="bob:" + "9" * 5_000))
+    assert isinstance(beyond, OrderList) and beyond.orders == ()
+
+
+def test_an_explanation_costs_what_is_shown_and_not_what_happened() -> None:
+    """Of many holdings few segments each; however long the past, few of its changes are read."""
+    venue = Venue()
+    for number in range(300):
+        venue.apply(AddResource(2, f"h/a/{number}"))
+        venue.apply(Place(2, "ada", f"ada/{number}", f"h/a/{number}", 1, 10**6))
+    for step in range(5_000):
+        venue.apply(SetFloor(30 + step, "h", 10 + step % 2))
+    read = 0
+
+    class Steps(list[PressureStep]):
+        def __getitem__(self, index: Any) -> Any:
+            nonlocal read
+            read += 1
+            return super().__getitem__(index)
+
+    book = venue.market._state.roots[0].book
+    assert book is not None
+    book.steps = Steps(book.steps)
+    told = desk(venue, now=10_000).answer(ADA, AskBill(explain=True))
+    assert isinstance(told, Bill) and len(told.open_segments) == 300
+    shown = sum(map(len, told.open_segments.values()))
+    assert 300 <= shown <= SEGMENTS_SHOWN_TOGETHER
+    assert read < 30 * SEGMENTS_SHOWN_TOGETHER, "and not 300 times 5,000"
+    everything = venue.market.segments("ada", 10_000)
+    for resource, segments in told.open_segments.items():
+        assert segments == everything[resource][-len(segments) :]
+        assert told.segments_left_out[resource] >= len(everything[resource]) - len(segments)
+
+
 def test_long_explanations_are_cut() -> None:
-    """The newest segments are shown, and how many are not."""
+    """The newest segments are shown, and how many are not at most."""
     venue = venue_of_two()
     for step in range(SEGMENTS_SHOWN + 50):
         venue.apply(SetFloor(30 + step, "h", 10 + step % 2))

@@ -356,7 +356,7 @@ def test_a_client_may_go_away_in_the_middle_of_a_body(
         }
         await house.app(scope, receive, send)
         assert said[0]["status"] == 400
-        assert house.exchange.execution.sequence == 0
+        assert house.changes == 0
         assert [record for record in caplog.records if record.name == "laissez.rest"] == []
 
     in_house(tmp_path, leave)

@@ -341,12 +341,74 @@ def test_the_allowance_holds_exactly_and_refills(tmp_path: Path) -> None:
 def test_what_is_refused_for_haste_is_not_done(tmp_path: Path) -> None:
     settings = Settings(limits=Limits(requests_per_s=1, burst=3))
     with served(tmp_path, *NAMES, settings=settings) as exchange:
+        begun = sequence(exchange)
         with dial(exchange, "operator") as operator:
             operator.ask(OfferResource("h100/a/g0"))
         with dial(exchange, "ada") as ada:
             asked = ada.send(*(PlaceOrder("h100", 1, 1, f"o{n}") for n in range(10)))
             done = [each for each in ada.answers(asked).values() if isinstance(each, Answer)]
-        assert len(done) == 3 and sequence(exchange) == 4
+        assert len(done) == 3 and sequence(exchange) == begun + 4
+
+
+LONG_NUMBER = 10**4_290
+WIDE = "\N{GRINNING FACE}"
+MALFORMED: list[tuple[str, Instruction, str]] = [
+    ("ada", PlaceOrder("h100", LONG_NUMBER), "bad_price"),
+    ("ada", PlaceOrder("h100", 0), "bad_price"),
+    ("ada", PlaceOrder("h100", 1, -LONG_NUMBER), "bad_limit"),
+    ("ada", PlaceOrder("h100", 1, expires=LONG_NUMBER), "bad_expiry"),
+    ("ada", PlaceOrder("h100"), "no_price"),
+    ("ada", PlaceOrder("h100//x", 1), "bad_path"),
+    ("ada", PlaceOrder("h100/" + WIDE * 600, 1), "bad_request"),
+    ("ada", PlaceOrder("h100", 1, order=WIDE * 40), "bad_request"),
+    ("ada", PlaceOrder("h100", 1, order="a\nb"), "bad_order_id"),
+    ("ada", AmendOrder("x", price=LONG_NUMBER), "bad_price"),
+    ("ada", AmendOrder("x", limit=0), "bad_limit"),
+    ("ada", CancelOrder("\0"), "bad_order_id"),
+    ("ada", ChangeLimit("h100/a/g0", LONG_NUMBER), "bad_limit"),
+    ("ada", Release("/"), "bad_path"),
+    ("operator", ChangeFloor("h100", LONG_NUMBER), "bad_floor"),
+    ("operator", OfferResource("h100/a/g1", {WIDE * 1_000: WIDE * 1_100}), "bad_request"),
+]
+
+
+@pytest.mark.parametrize(("name", "request_of_it", "code"), MALFORMED)
+def test_what_is_plainly_malformed_is_never_journaled(
+    shared: Served, name: str, request_of_it: Instruction, code: str
+) -> None:
+    """It is refused before it is written down for ever, in the market's own words."""
+    before = sequence(shared)
+    with dial(shared, name) as client:
+        answer = client.ask(request_of_it)
+        assert isinstance(answer, Refused) and refusal(answer) == code
+        assert len(answer.message) < 1_000
+    assert sequence(shared) == before
+
+
+def test_an_id_is_a_number_of_64_bits(shared: Served) -> None:
+    """It is kept until the answer, so it has an end; what has another is refused as unreadable."""
+    with dial(shared, "ada") as ada:
+        for number, is_taken in ((2**63 - 1, True), (-(2**63), True), (2**63, False)):
+            ada.send_text(b'{"id":%d,"do":{"type":"AskStatus"}}' % number)
+            assert isinstance(ada.said(), Reply if is_taken else Refused)
+
+
+def test_a_tenant_has_a_bounded_number_of_orders(tmp_path: Path) -> None:
+    """One too many is refused with a code of its own; when one ends there is room again."""
+    settings = Settings(limits=Limits(orders=3))
+    with served(tmp_path, *NAMES, settings=settings) as exchange:
+        with dial(exchange, "operator") as operator:
+            operator.ask(OfferResource("h100/a/g0"))
+            operator.ask(ChangeFloor("h100", 7))
+        with dial(exchange, "ada") as ada, dial(exchange, "bob") as bob:
+            for number in range(3):
+                assert isinstance(ada.ask(PlaceOrder("h100", 1, 1, f"{number}")), Answer)
+            before = sequence(exchange)
+            assert refusal(ada.ask(PlaceOrder("h100", 1))) == "too_many_orders"
+            assert sequence(exchange) == before
+            assert isinstance(bob.ask(PlaceOrder("h100", 1)), Answer)
+            ada.ask(CancelOrder("1"))
+            assert isinstance(ada.ask(PlaceOrder("h100", 1)), Answer)
 
 
 @pytest.mark.parametrize(
@@ -403,7 +465,7 @@ def use_secrets(exchange: Served) -> list[str]:
         again = operator.ask(CreateToken("tenant", "eve", note="a note"), key="once")
         assert made.told.secret.encode() not in encode(msgspec.convert(again, Refused))
         used.append(made.told.secret)
-        hook = operator.ask(AddWebhook("http://127.0.0.1:9/"))
+        hook = operator.ask(AddWebhook("https://hooks.invalid/"))
         assert isinstance(hook, Reply) and isinstance(hook.told, WebhookAdded)
         operator.ask(OfferResource("h100/a/g0"))
         operator.send_text(b'{"id":"' + used[0].encode())
@@ -456,7 +518,7 @@ def test_no_secret_is_in_what_is_printed_of_an_object(exchange: Served) -> None:
     shown = f"{token!r} {token!s} {principal!r} {access!r} {token.info!r}"
     assert secret not in shown and secret.removeprefix("lz_") not in shown
     with dial(exchange, "operator") as operator:
-        made = operator.ask(AddWebhook("http://127.0.0.1:9/"))
+        made = operator.ask(AddWebhook("https://hooks.invalid/"))
         assert isinstance(made, Reply) and isinstance(made.told, WebhookAdded)
         (webhook,) = exchange.running.office.webhooks.values()
         assert made.told.secret not in repr(webhook)

@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from laissez.model.paths import tree_of
-from laissez.simulation import clairvoyant
-from laissez.simulation.clairvoyant import Sizes, bound, samples_per_s, training_curve
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.population import GPUS, HARDWARE, SERVED, SPEEDS
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.regimes import alone, prices
-from laissez.simulation.setting import Setting
-from laissez.workloads.inference import (
+from laissez.performance.inference import (
     PRESETS,
     InferenceSpec,
     Load,
+    LoadTrace,
     Objective,
-    Trace,
     preset,
     profile,
 )
-from laissez.workloads.inference.capacity import Pool, node_rates
-from laissez.workloads.inference.delivery import quality
-from laissez.workloads.training import MODELS, Group, Setup, TrainingSpec, planner_of
+from laissez.performance.inference.capacity import Pool, node_rates
+from laissez.performance.inference.delivery import quality
+from laissez.performance.training import MODELS, GpuGroup, Setup, TrainingSpec, planner_of
+from laissez.simulation.contracts import clairvoyant
+from laissez.simulation.contracts.clairvoyant import Sizes, bound, samples_per_s, training_curve
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.setting import Setting
+from laissez.simulation.demand.population import GPUS, HARDWARE, SERVED, SPEEDS
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.scenarios.regimes import alone, prices
 
 SLOT_US = 60_000_000
 KINDS = ("h100", "a100")
@@ -88,7 +88,7 @@ def serving(
         expected=loads[0],
         cold_start_s=60 * cold,
     )
-    return Project(name, at(arrives), at(ends), Serving(spec, Trace(tuple(steps), at(ends))))
+    return Project(name, at(arrives), at(ends), Serving(spec, LoadTrace(tuple(steps), at(ends))))
 
 
 def _figures(load: Load) -> tuple[float, float, float]:
@@ -164,7 +164,7 @@ def test_nothing_is_asked_after_the_trace() -> None:
 def test_training_by_its_throughput() -> None:
     """A job trains at the planner's throughput with all there is, once it is configured."""
     setup = Setup("OPT-350", GPUS)
-    per_s = planner_of(setup).plan((Group("h100/z0/r0/n0/h0", 4),)).samples_per_s
+    per_s = planner_of(setup).plan((GpuGroup("h100/z0/r0/n0/h0", 4),)).samples_per_s
     job = training("t", 0.5, 10.5, round(per_s * 600), 2)
     found = bound(setting_of(nodes(4, 0), 20, job), {"t": 1.0})
     assert found.mean == pytest.approx(0.8, abs=1e-5)
@@ -371,7 +371,7 @@ def test_no_place_trains_faster(held: set[str], model: str, global_batch: int) -
     """Wherever nodes are, in a rack, in a tree, in two, they train no faster than the sum of the
     best of each kind."""
     setup = Setup(model, GPUS, global_batch=global_batch or None)
-    plan = planner_of(setup).plan(tuple(Group(node) for node in sorted(held)))
+    plan = planner_of(setup).plan(tuple(GpuGroup(node) for node in sorted(held)))
     counts = {kind: sum(tree_of(node) == kind for node in held) for kind in KINDS}
     sizes = Sizes(4, 7, 14)
     most = sum(samples_per_s(setup, kind, sizes, count) for kind, count in counts.items() if count)

@@ -18,15 +18,18 @@ from hypothesis import strategies as st
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
+from laissez.experiments.metrics import ENDINGS
 from laissez.model import Lost, Release
 from laissez.model.paths import covers, tree_of
-from laissez.simulation import trading
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.metrics import ENDINGS
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.rules import WARNING_US, Asker, FairShare, Totals
-from laissez.simulation.setting import (
+from laissez.performance.inference import Hardware, InferenceSpec, Load, LoadTrace, preset
+from laissez.performance.standing import Standing
+from laissez.performance.training import Setup, TrainingSpec
+from laissez.performance.training.planner import planner_of
+from laissez.simulation.contracts import trading
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.rules import WARNING_US, Asker, FairShare, Totals
+from laissez.simulation.contracts.setting import (
     CHARGE_UNITS_PER_MICRO,
     TOO_DEAR,
     History,
@@ -34,13 +37,10 @@ from laissez.simulation.setting import (
     Setting,
     Stint,
 )
-from laissez.simulation.stage import Given, Tenant
-from laissez.simulation.streams import Handovers, stream
-from laissez.simulation.world import World
-from laissez.workloads.inference import Hardware, InferenceSpec, Load, Trace, preset
-from laissez.workloads.standing import Standing
-from laissez.workloads.training import Setup, TrainingSpec
-from laissez.workloads.training.planner import planner_of
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.kernel.stage import NodeGiven, Tenant
+from laissez.simulation.kernel.streams import Handovers, stream
+from laissez.simulation.kernel.world import World
 
 S = 1_000_000
 KINDS = ("h100", "a100")
@@ -93,7 +93,7 @@ def serving(name: str, arrives_s: int, ends_s: int, rates: list[float]) -> Proje
         expected=Load(rates[0], 1_600.0, 125.0),
         cold_start_s=10.0,
     )
-    return Project(name, arrives_s * S, ends_s * S, Serving(spec, Trace(steps, ends_s * S)))
+    return Project(name, arrives_s * S, ends_s * S, Serving(spec, LoadTrace(steps, ends_s * S)))
 
 
 def setting(
@@ -220,7 +220,7 @@ def test_nobody_does_more_than_there_is_to_do(name: str) -> None:
                 assert history.performance[project.name] == 0
 
 
-def come_until(trace: Trace, horizon_us: int) -> float:
+def come_until(trace: LoadTrace, horizon_us: int) -> float:
     ends = [step[0] for step in trace.steps[1:]] + [trace.end_us or 0]
     return sum(
         step[1] * max(0, min(end_us, horizon_us) - step[0]) / S
@@ -559,7 +559,7 @@ class Fancy(Batch, frozen=True, tag="fancy"):
     def begin(self, at_us: int) -> Any:
         return Fickle(KINDS, 1)
 
-    def adapter(self, app: Any, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: Any, terms: TradingTerms, worth_micros: int) -> Adapter:
         return Footprint(terms, 1, 1)
 
     def performance(self, app: Any) -> float:
@@ -576,7 +576,7 @@ def test_who_gives_back_asks_for_none_of_that_kind_for_a_step(name: str) -> None
     given: dict[str, list[int]] = {kind: [] for kind in KINDS}
     given_back_us = dict.fromkeys(KINDS, -(10 * S))
     for said in history.log:
-        if isinstance(said.what, Given):
+        if isinstance(said.what, NodeGiven):
             kind = tree_of(said.what.resource)
             assert said.at_us - given_back_us[kind] >= 10 * S
             given[kind].append(said.at_us // S)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.simulation.kernel import ACTION, ARRIVAL, DUE, Kernel
-from laissez.simulation.streams import HANDOVER_US, Handovers, stream
+from laissez.simulation.kernel.heap import ACTION, ARRIVAL, DUE, Kernel
+from laissez.simulation.kernel.streams import HANDOVER_US, Handovers, stream
 
 PRIORITIES = st.sampled_from([DUE, ARRIVAL, ACTION])
 # When it happens; in which class; and what it plans itself: so much later, in which class.

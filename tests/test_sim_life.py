@@ -18,34 +18,34 @@ import pytest
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.life import Life, UnknownTenant, live
-from laissez.simulation.life_events import (
+from laissez.adapters.intent import TradingTerms
+from laissez.performance.application import Worth
+from laissez.performance.inference import InferenceSpec, Load, LoadTrace, preset
+from laissez.performance.training import Setup, TrainingSpec
+from laissez.simulation.contracts.recording import micros
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.setting import Prices, Setting, Stint
+from laissez.simulation.demand.population import HARDWARE
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.life.events import (
     Arrives,
     Bid,
     Bids,
     Ends,
     GivesBack,
     LimitMove,
-    Limits,
     Loses,
     Misses,
+    MovesLimits,
     RateMove,
-    Rates,
+    RatesMove,
     Receives,
 )
-from laissez.simulation.life_telling import tell, told_events
-from laissez.simulation.life_watching import Diary, Moved
-from laissez.simulation.life_writing import Writing
-from laissez.simulation.population import HARDWARE
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.recording import micros
-from laissez.simulation.regimes import Alone, alone
-from laissez.simulation.setting import Prices, Setting, Stint
-from laissez.workloads.application import Worth
-from laissez.workloads.inference import InferenceSpec, Load, Trace, preset
-from laissez.workloads.training import Setup, TrainingSpec
+from laissez.simulation.life.life import Life, UnknownTenant, life_of
+from laissez.simulation.life.telling import tell, told_events
+from laissez.simulation.life.watching import Diary, Moved
+from laissez.simulation.life.writing import Writing
+from laissez.simulation.scenarios.regimes import Alone, alone
 
 MINUTE_US = 60_000_000
 DOLLAR = 1_000_000
@@ -62,7 +62,7 @@ class Fixed(Batch, frozen=True, kw_only=True, tag="fixed"):
 
     limit: int
 
-    def adapter(self, app: Any, terms: Terms, worth_micros: int) -> Adapter:
+    def adapter(self, app: Any, terms: TradingTerms, worth_micros: int) -> Adapter:
         return Footprint(terms, 1, self.limit)
 
 
@@ -96,7 +96,7 @@ def story(budget_micros: int = 2 * DOLLAR) -> tuple[Setting, dict[str, Alone]]:
 
 def lived(contract: str, tenant: str, budget_micros: int = 2 * DOLLAR) -> Life:
     setting, own = story(budget_micros)
-    return live(setting, own, CONTRACTS[contract], 0, tenant)
+    return life_of(setting, own, CONTRACTS[contract], 0, tenant)
 
 
 def test_a_life_in_the_market_is_told() -> None:
@@ -204,7 +204,7 @@ def crowded() -> tuple[Setting, dict[str, Alone]]:
         objective=preset("planner-default"),
         expected=Load(30.0, 1_000.0, 200.0),
     )
-    trace = Trace(
+    trace = LoadTrace(
         ((MINUTE_US, 15.0, 1_000.0, 200.0), (6 * MINUTE_US, 55.0, 1_000.0, 200.0)), 12 * MINUTE_US
     )
     training = TrainingSpec(
@@ -227,7 +227,7 @@ TENANTS = ("trains", "serves", "first", "second")
 
 @lru_cache
 def crowded_life(contract: str, tenant: str) -> Life:
-    return live(*crowded(), CONTRACTS[contract], 0, tenant)
+    return life_of(*crowded(), CONTRACTS[contract], 0, tenant)
 
 
 @pytest.mark.parametrize("contract", CONTRACTS)
@@ -322,7 +322,7 @@ def test_worth_is_in_the_adapters_money() -> None:
 def test_the_contracts_differ() -> None:
     """The mixed story has something to tell: limits that move and nodes that others take."""
     in_market = [crowded_life("market", tenant) for tenant in TENANTS]
-    assert any(isinstance(event, Limits) for life in in_market for event in life.events)
+    assert any(isinstance(event, MovesLimits) for life in in_market for event in life.events)
     preempted = [
         event
         for tenant in TENANTS
@@ -362,7 +362,7 @@ def _parts(life: Life) -> list[Bid | LimitMove | RateMove]:
     for event in life.events:
         if isinstance(event, Bids):
             parts += event.bids
-        elif isinstance(event, Limits | Rates):
+        elif isinstance(event, MovesLimits | RatesMove):
             parts += event.moves
     return parts
 
@@ -384,7 +384,7 @@ def test_an_unknown_tenant_is_refused_with_the_names() -> None:
     """The names that are near come first."""
     setting, own = crowded()
     with pytest.raises(UnknownTenant) as refused:
-        live(setting, own, CONTRACTS["fcfs"], 0, "secnd")
+        life_of(setting, own, CONTRACTS["fcfs"], 0, "secnd")
     assert str(refused.value) == (
         "no tenant is called 'secnd'; say one of second, trains, serves, first"
     )
@@ -426,7 +426,7 @@ def test_a_node_that_never_came_is_missed() -> None:
 def test_a_life_is_drawn(contract: str, suffix: str, tmp_path: Path) -> None:
     """A picture is written, the same bytes for the same life."""
     pytest.importorskip("matplotlib")
-    from laissez.simulation.life_picture import picture  # noqa: PLC0415
+    from laissez.experiments.life_picture import picture  # noqa: PLC0415
 
     paths = [tmp_path / f"{name}{suffix}" for name in ("one", "two")]
     for path in paths:

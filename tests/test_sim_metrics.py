@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.simulation import regimes
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.intervals import (
+from laissez.experiments.intervals import (
     Interval,
     lowering,
     mean_interval,
@@ -20,7 +18,7 @@ from laissez.simulation.intervals import (
     ratio,
     t_quantile,
 )
-from laissez.simulation.metrics import (
+from laissez.experiments.metrics import (
     Metrics,
     Moves,
     Quartiles,
@@ -30,9 +28,11 @@ from laissez.simulation.metrics import (
     retention,
     volatility,
 )
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.regimes import Alone
-from laissez.simulation.setting import (
+from laissez.performance.inference import Hardware, InferenceSpec, Load, LoadTrace, preset
+from laissez.performance.training import Setup, TrainingSpec
+from laissez.performance.training.planner import planner_of
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.setting import (
     CHARGE_UNITS_PER_MICRO,
     History,
     Loss,
@@ -40,9 +40,9 @@ from laissez.simulation.setting import (
     Setting,
     Stint,
 )
-from laissez.workloads.inference import Hardware, InferenceSpec, Load, Trace, preset
-from laissez.workloads.training import Setup, TrainingSpec
-from laissez.workloads.training.planner import planner_of
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.scenarios import regimes
+from laissez.simulation.scenarios.regimes import Alone
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -67,7 +67,9 @@ def serving(name: str, ends_us: int = HOUR, per_s: float = 2.0) -> Project:
         objective=preset("planner-default"),
         expected=Load(per_s, 1_000.0, 200.0),
     )
-    return Project(name, 0, ends_us, Serving(spec, Trace(((0, per_s, 1_000.0, 200.0),), ends_us)))
+    return Project(
+        name, 0, ends_us, Serving(spec, LoadTrace(((0, per_s, 1_000.0, 200.0),), ends_us))
+    )
 
 
 def training(name: str, node_hours: float = 2.0, ends_us: int = HOUR) -> Project:
@@ -506,7 +508,7 @@ def latecomer() -> Setting:
     """A training job has all four nodes when a service arrives that is worth four times as much."""
     chat = serving("chat", END, per_s=20.0)
     assert isinstance(chat.labour, Serving)
-    trace = Trace(((2 * MINUTE, 20.0, 1_000.0, 200.0),), END)
+    trace = LoadTrace(((2 * MINUTE, 20.0, 1_000.0, 200.0),), END)
     labour = msgspec.structs.replace(chat.labour, trace=trace)
     chat = msgspec.structs.replace(chat, arrives_us=2 * MINUTE, labour=labour)
     budgets = {"train": 5_000_000, "chat": 20_000_000}

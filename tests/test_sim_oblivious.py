@@ -2,12 +2,12 @@
 
 import pytest
 
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.training import TrainingAdapter
-from laissez.simulation.oblivious import ObliviousJob
-from laissez.simulation.projects import Bidding, Training
-from laissez.workloads.training import Setup, TrainingJob, TrainingSpec
-from laissez.workloads.training.planner import planner_of
+from laissez.performance.training import Setup, TrainingJob, TrainingSpec
+from laissez.performance.training.planner import planner_of
+from laissez.simulation.demand.oblivious import ObliviousJob
+from laissez.simulation.demand.projects import Bidding, Training
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -100,6 +100,6 @@ def test_who_bids_obliviously_is_such_a_job() -> None:
         labour = Training(SPEC, bidding=bidding)
         job = labour.begin(0)
         assert type(job) is kind
-        adapter = labour.adapter(job, Terms("job", ("h100",), SECOND), 1_000_000)
+        adapter = labour.adapter(job, TradingTerms("job", ("h100",), SECOND), 1_000_000)
         assert isinstance(adapter, TrainingAdapter)
         assert adapter.looks_near == (bidding == "aware")

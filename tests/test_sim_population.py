@@ -10,18 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laissez.experiments.metrics import retention
 from laissez.model.paths import tree_of
-from laissez.simulation import regimes
-from laissez.simulation.metrics import retention
-from laissez.simulation.population import (
+from laissez.performance.inference import Load, profile
+from laissez.performance.inference.capacity import node_rates
+from laissez.performance.training import spot_of
+from laissez.simulation.contracts.setting import History, Setting
+from laissez.simulation.demand.population import (
     EPOCHS,
     HORIZON_US,
     SATISFIABLE,
     UTILISATION,
     project,
 )
-from laissez.simulation.projects import US_PER_HOUR, Batch, Project, Serving, Training
-from laissez.simulation.regimes import (
+from laissez.simulation.demand.projects import US_PER_HOUR, Batch, Project, Serving, Training
+from laissez.simulation.demand.requests import STEP_S, WINDOW_S, RequestStep, Service
+from laissez.simulation.scenarios import regimes
+from laissez.simulation.scenarios.regimes import (
     BASE_SHARES,
     BUDGET_FACTOR,
     ON_DEMAND,
@@ -37,11 +42,6 @@ from laissez.simulation.regimes import (
     prices,
     setting_of,
 )
-from laissez.simulation.requests import STEP_S, WINDOW_S, Service, Step
-from laissez.simulation.setting import History, Setting
-from laissez.workloads.inference import Load, profile
-from laissez.workloads.inference.capacity import node_rates
-from laissez.workloads.training import spot_of
 
 S = 1_000_000
 MINUTE_US = 60 * S
@@ -51,9 +51,9 @@ EMPTY = Setting(RESOURCES, prices(), (), {}, HORIZON_US)
 class Wavy:
     """Requests of one length, at a rate that goes up and down by chance."""
 
-    def window(self, service: Service, chance: Random) -> tuple[Step, ...]:
+    def window(self, service: Service, chance: Random) -> tuple[RequestStep, ...]:
         rates = (chance.uniform(3, 7) for _ in range(WINDOW_S // STEP_S))
-        return tuple(Step(rate, 1_500.0, 150.0) for rate in rates)
+        return tuple(RequestStep(rate, 1_500.0, 150.0) for rate in rates)
 
 
 REQUESTS = Wavy()

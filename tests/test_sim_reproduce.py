@@ -13,24 +13,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from laissez.simulation import runs as running
-from laissez.simulation.contracts import CONTRACTS
-from laissez.simulation.figures import FIGURES, contention, contention_tables
-from laissez.simulation.figures.contention import Alones, Comer, Comers, Play, cluster_of
-from laissez.simulation.figures.figure import (
-    QUICK_SEEDS,
-    SEEDS,
-    Closeup,
-    Outcome,
-    Summary,
-    Table,
-    Wanted,
-    summary_of,
+from laissez.experiments import runs as running
+from laissez.experiments.figures import FIGURES, contention, contention_tables
+from laissez.experiments.figures.contention import (
+    AloneResult,
+    AloneTask,
+    ContentionPlay,
+    DrawnProject,
+    cluster_of,
 )
-from laissez.simulation.fitted import requests_of
-from laissez.simulation.metrics import Metrics, Moves, Quartiles, Throughput, measure
-from laissez.simulation.projects import Batch, Project
-from laissez.simulation.regimes import (
+from laissez.experiments.figures.figure import QUICK_SEEDS, SEEDS, Closeup, FigureTable, Wanted
+from laissez.experiments.metrics import Metrics, Moves, Quartiles, Throughput, measure
+from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
+from laissez.experiments.summaries import ContractSummary, RunOutcome, summary_of
+from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.demand.fitted import requests_of
+from laissez.simulation.demand.projects import Batch, Project
+from laissez.simulation.scenarios.regimes import (
     READINGS,
     REGIMES,
     Alone,
@@ -38,7 +37,6 @@ from laissez.simulation.regimes import (
     crowd_of,
     setting_of,
 )
-from laissez.simulation.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
 
 
 class Toy(msgspec.Struct, frozen=True):
@@ -198,15 +196,15 @@ def test_other_code_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_the_source_of_every_deciding_room_counts(tmp_path: Path) -> None:
     """Text, names and new files of a room count; pictures, tables and other rooms don't."""
-    tables = "simulation/figures/contention_tables.py"
-    for name in ("market/book.py", "simulation/figures/drawing.py", tables, "cli/main.py"):
+    tables = "experiments/figures/contention_tables.py"
+    for name in ("market/book.py", "experiments/contract_pictures.py", tables, "cli/main.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("1")
     seen = [running.digest(running.source_parts(tmp_path))]
-    for name in ("simulation/figures/drawing.py", tables, "cli/main.py", "cli/new.py"):
+    for name in ("experiments/contract_pictures.py", tables, "cli/main.py", "cli/new.py"):
         (tmp_path / name).write_text("2")
         assert running.digest(running.source_parts(tmp_path)) == seen[0]
-    for name in ("market/book.py", "market/new.py", "simulation/figures/figure.py"):
+    for name in ("market/book.py", "market/new.py", "experiments/figures/figure.py"):
         (tmp_path / name).write_text("2")
         seen.append(running.digest(running.source_parts(tmp_path)))
     (tmp_path / "market/new.py").rename(tmp_path / "market/other.py")
@@ -220,7 +218,7 @@ def test_every_room_that_a_run_enters_decides() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, laissez.simulation.scenario_runs, laissez.simulation.figures;"
+            "import sys, laissez.experiments.scenario.comparing, laissez.experiments.figures;"
             "print(*sorted({n.split('.')[1] for n in sys.modules if n.startswith('laissez.')}))",
         ],
         capture_output=True,
@@ -235,7 +233,8 @@ def test_the_rooms_that_decide_are_there() -> None:
     house = Path(running.__file__).parent.parent
     names = [part.decode() for part in list(running.source_parts(house))[::2]]
     assert {name.split("/")[0] for name in names} == set(running.DECIDING_ROOMS)
-    assert "simulation/figures/contention.py" in names
+    assert "experiments/figures/contention.py" in names
+    assert [name for name in running.PICTURES if not (house / name).exists()] == []
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -326,27 +325,27 @@ KEPT = {
 }
 
 
-def few_alone(task: Comers, data: Path | None) -> Alones:
+def few_alone(task: AloneTask, data: Path | None) -> AloneResult:
     """Three come in the lowest regime, then one more in each."""
-    own = tuple(Comer(at, Alone(1.0, 1.0, 1e6)) for at in range(8))
+    own = tuple(DrawnProject(at, Alone(1.0, 1.0, 1e6)) for at in range(8))
     ratios = tuple(regime + (task.seed - 101) / 100 for regime in task.regimes)
-    return Alones(own, tuple(3 + at for at in range(len(task.regimes))), ratios)
+    return AloneResult(own, tuple(3 + at for at in range(len(task.regimes))), ratios)
 
 
-def played(task: Play, data: Path | None) -> Outcome:
+def played(task: ContentionPlay, data: Path | None) -> RunOutcome:
     """Retention by contract, with luck by seed; the market's is less with budgets by demand."""
     PLAYED.append(task)
     kept = KEPT[task.contract] + (task.seed - 101) * 0.01 * (task.contract != "clairvoyant")
     if task.reading == "demand" and task.contract == "market":
         kept -= 0.05
-    return Outcome({f"tenant-{at}": kept for at in range(len(task.comers))})
+    return RunOutcome({f"tenant-{at}": kept for at in range(len(task.comers))})
 
 
-PLAYED: list[Play] = []
+PLAYED: list[ContentionPlay] = []
 
 
 @pytest.fixture(scope="module")
-def made_up() -> tuple[contention.Report, list[Play]]:
+def made_up() -> tuple[contention.ContentionReport, list[ContentionPlay]]:
     """Figure 6 of made-up outcomes, and the runs that were asked for."""
     PLAYED.clear()
     with pytest.MonkeyPatch.context() as patch:
@@ -357,16 +356,20 @@ def made_up() -> tuple[contention.Report, list[Play]]:
 
 
 @pytest.fixture
-def report(made_up: tuple[contention.Report, list[Play]]) -> contention.Report:
+def report(
+    made_up: tuple[contention.ContentionReport, list[ContentionPlay]],
+) -> contention.ContentionReport:
     return made_up[0]
 
 
 @pytest.fixture
-def plays(made_up: tuple[contention.Report, list[Play]]) -> list[Play]:
+def plays(
+    made_up: tuple[contention.ContentionReport, list[ContentionPlay]],
+) -> list[ContentionPlay]:
     return made_up[1]
 
 
-def test_the_shape_of_the_json(report: contention.Report) -> None:
+def test_the_shape_of_the_json(report: contention.ContentionReport) -> None:
     """As it is promised: regimes, contracts, readings, base shares."""
     document = msgspec.json.decode(msgspec.json.encode(report))
     assert list(document) == [
@@ -392,7 +395,7 @@ def test_the_shape_of_the_json(report: contention.Report) -> None:
     assert (document["seeds"], document["data"]) == ([100, 101, 102], "fitted")
 
 
-def test_each_run_is_made_once_for_all_who_share_it(plays: list[Play]) -> None:
+def test_each_run_is_made_once_for_all_who_share_it(plays: list[ContentionPlay]) -> None:
     """A floor means nothing to queues, and neither floor nor budget to the bound."""
     of_one = [
         (task.contract, task.reading, task.base_share)
@@ -405,13 +408,13 @@ def test_each_run_is_made_once_for_all_who_share_it(plays: list[Play]) -> None:
     assert len(plays) == 3 * 5 * len(of_one)
 
 
-def test_a_regime_has_those_who_come_in_it(plays: list[Play]) -> None:
+def test_a_regime_has_those_who_come_in_it(plays: list[ContentionPlay]) -> None:
     """Each run is told of the first so many."""
     for task in plays:
         assert len(task.comers) == 3 + REGIMES.index(task.regime)
 
 
-def test_the_goals_are_measured_by_hand(report: contention.Report) -> None:
+def test_the_goals_are_measured_by_hand(report: contention.ContentionReport) -> None:
     """Degradation 0.1 against 0.2 is half; against 0.11 it is a ninth less."""
     goals = {
         (goal.against, goal.regime): goal
@@ -439,7 +442,7 @@ def test_the_goals_are_measured_by_hand(report: contention.Report) -> None:
     assert not any(goal.is_met for goal in by_demand)
 
 
-def test_the_tables_have_every_number(report: contention.Report) -> None:
+def test_the_tables_have_every_number(report: contention.ContentionReport) -> None:
     """Four of retention, two of the market against others, one in detail, one of the goals, and a
     sentence."""
     shown = list(contention_tables.tell(report))
@@ -447,9 +450,9 @@ def test_the_tables_have_every_number(report: contention.Report) -> None:
     lower = "By how much the market's degradation is lower than that of others, in %"
     assert titles[:8] == [*["Mean retention in %"] * 4, lower, lower, "In detail", "Goals"]
     retention, lowered, goals = shown[0], shown[4], shown[7]
-    assert isinstance(retention, Table)
-    assert isinstance(lowered, Table)
-    assert isinstance(goals, Table)
+    assert isinstance(retention, FigureTable)
+    assert isinstance(lowered, FigureTable)
+    assert isinstance(goals, FigureTable)
     assert [row[0] for row in retention.rows] == ["0.4", "0.7", "1.0", "1.125", "2.25"]
     # Three seeds: 4.303 * 0.01 / sqrt(3)
     assert retention.rows[0][1] == "90.0 ±2.5"
@@ -485,7 +488,9 @@ def test_a_part_of_the_figure_has_the_goals_it_can_measure(
         assert [each for each in contention_tables.tell(found) if isinstance(each, str)]
 
 
-def test_the_picture_is_the_same_each_time(report: contention.Report, tmp_path: Path) -> None:
+def test_the_picture_is_the_same_each_time(
+    report: contention.ContentionReport, tmp_path: Path
+) -> None:
     """With every contract in it, and no date."""
     pytest.importorskip("matplotlib")
     for name in ("one.svg", "two.svg"):
@@ -499,7 +504,7 @@ def test_the_picture_is_the_same_each_time(report: contention.Report, tmp_path: 
 def test_contracts_differ_in_more_than_colour() -> None:
     """A copier keeps them apart, in lines and in boxes."""
     pytest.importorskip("matplotlib")
-    from laissez.simulation.figures.drawing import LOOKS  # noqa: PLC0415
+    from laissez.experiments.contract_pictures import LOOKS  # noqa: PLC0415
 
     assert list(LOOKS) == list(FIGURES["6"].contracts)
     assert len({its.marker for its in LOOKS.values()}) == len(LOOKS)
@@ -534,7 +539,7 @@ def test_as_many_come_as_bring_demand_nearest() -> None:
 
 def test_regimes_share_what_their_projects_do_alone() -> None:
     """The crowd of every regime is what it would be if the regime were asked for alone."""
-    task = Comers(100, True, (0.4, 0.7))
+    task = AloneTask(100, True, (0.4, 0.7))
     found = contention.run_alone(task, None)
     for regime, joining in zip(task.regimes, found.joining, strict=True):
         own = crowd(100, regime, requests_of(None), cluster_of(True))
@@ -545,10 +550,10 @@ def test_regimes_share_what_their_projects_do_alone() -> None:
 def test_a_run_of_the_figure_is_a_run_of_its_contract(seed: int, away: list[int]) -> None:
     """What the task gives is what playing the regime gives, and what can be explained; also if
     somebody is sent away."""
-    everybody = contention.run_alone(Comers(seed, True, (0.7,)), None)
+    everybody = contention.run_alone(AloneTask(seed, True, (0.7,)), None)
     numbers = [each.number for each in everybody.comers]
     assert sorted({*range(len(numbers))} - {*numbers}) == away
-    task = Play(seed, True, 0.7, "fcfs", "demand", 0.7, everybody.comers)
+    task = ContentionPlay(seed, True, 0.7, "fcfs", "demand", 0.7, everybody.comers)
     own = crowd(seed, 0.7, requests_of(None), cluster_of(True))
     setting = setting_of(own, "demand", 0.7, cluster_of(True))
     history = CONTRACTS["fcfs"].play(setting, seed)
@@ -560,7 +565,7 @@ def test_a_run_of_the_figure_is_a_run_of_its_contract(seed: int, away: list[int]
     assert (scene.setting, scene.alone) == (setting, own.alone)
 
 
-def measured(kept: dict[str, float], dollars: float, displaced: int) -> Outcome:
+def measured(kept: dict[str, float], dollars: float, displaced: int) -> RunOutcome:
     """All that is measured of a run, made up."""
     metrics = Metrics(
         retention=kept,
@@ -581,7 +586,7 @@ def measured(kept: dict[str, float], dollars: float, displaced: int) -> Outcome:
         starved=0,
         starved_share=0.0,
     )
-    return Outcome(kept, metrics)
+    return RunOutcome(kept, metrics)
 
 
 def test_a_summary_is_of_all_seeds() -> None:
@@ -612,13 +617,13 @@ def test_a_summary_is_of_all_seeds() -> None:
     own = {"mean_retention", "ci95", "degradation", "market_lower_by", "p25", "median", "p75"}
     groups = {"throughput", "moves", "volatility"}
     named = {name.split(".")[0] for name in of}
-    assert named == {*Summary.__struct_fields__} - own - {"ci95_of"}
+    assert named == {*ContractSummary.__struct_fields__} - own - {"ci95_of"}
     assert {name.split(".")[0] for name in of if "." in name} == groups
 
 
 def test_a_summary_of_a_bound_has_the_mean_alone() -> None:
     """It is reached by nobody at once, so what is below it is no bound."""
-    found = summary_of([Outcome({"a": 0.0, "b": 1.0}), Outcome({"c": 0.75, "d": 0.75})])
+    found = summary_of([RunOutcome({"a": 0.0, "b": 1.0}), RunOutcome({"c": 0.75, "d": 0.75})])
     assert list(msgspec.to_builtins(found)) == ["mean_retention", "ci95", "degradation"]
     assert found.ci95 == pytest.approx((0.625 - 1.588276, 0.625 + 1.588276))
 
@@ -634,19 +639,19 @@ def test_a_summary_of_one_seed_has_no_interval() -> None:
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "reproduce.md").read_text()
 
 
-@pytest.mark.parametrize("kind", [contention.Report, Summary, contention.Goal])
+@pytest.mark.parametrize("kind", [contention.ContentionReport, ContractSummary, contention.Goal])
 def test_every_field_of_the_json_is_explained(kind: type[msgspec.Struct]) -> None:
     """Its name is on the page, as code or in the example."""
     for field in kind.__struct_fields__:
         assert f"`{field}`" in PAGE or f'"{field}":' in PAGE
 
 
-def test_the_example_of_the_json_has_its_form(report: contention.Report) -> None:
+def test_the_example_of_the_json_has_its_form(report: contention.ContentionReport) -> None:
     """The same fields in the same order, and numbers where numbers are."""
     (example,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     shown = json.loads(example)
     assert tuple(shown) == report.__struct_fields__
-    assert shown["regimes"]["0.4"]["market"].keys() <= set(Summary.__struct_fields__)
+    assert shown["regimes"]["0.4"]["market"].keys() <= set(ContractSummary.__struct_fields__)
     assert {name: list(by) for name, by in shown["readings"].items()} == {
         name: list(by) for name, by in report.readings.items()
     }

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.simulation.fitted import FITS, Fitted, requests_of
-from laissez.simulation.requests import (
+from laissez.simulation.demand.fitted import FITS, FittedRequests, requests_of
+from laissez.simulation.demand.requests import (
     SERVICES,
     STEP_S,
     WINDOW_S,
     Azure,
     BadData,
     Requests,
+    RequestStep,
     Service,
-    Step,
     steps_of,
 )
-from laissez.simulation.streams import stream
+from laissez.simulation.kernel.streams import stream
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 STEPS = WINDOW_S // STEP_S
@@ -67,17 +67,23 @@ def traces(folder: Path, *rows: str) -> Path:
 
 def test_steps_have_the_rate_and_the_mean_lengths_of_their_requests() -> None:
     """By hand: four requests in ten seconds are 0.4 a second; lengths are sums over requests."""
-    assert steps_of([[4, 400, 8], [1, 50, 7]]) == (Step(0.4, 100.0, 2.0), Step(0.1, 50.0, 7.0))
+    assert steps_of([[4, 400, 8], [1, 50, 7]]) == (
+        RequestStep(0.4, 100.0, 2.0),
+        RequestStep(0.1, 50.0, 7.0),
+    )
 
 
 def test_a_step_without_requests_has_the_lengths_of_its_window() -> None:
     """The window's 5 requests have 500 prompt tokens and 20 of output: 100 and 4 each."""
-    assert steps_of([[5, 500, 20], [0, 0, 0]])[1] == Step(0.0, 100.0, 4.0)
+    assert steps_of([[5, 500, 20], [0, 0, 0]])[1] == RequestStep(0.0, 100.0, 4.0)
 
 
 def test_no_length_is_below_one_token() -> None:
     """Not of a step whose requests have none, nor of a window without any request."""
-    assert steps_of([[2, 0, 0], [0, 0, 0]]) == (Step(0.2, 1.0, 1.0), Step(0.0, 1.0, 1.0))
+    assert steps_of([[2, 0, 0], [0, 0, 0]]) == (
+        RequestStep(0.2, 1.0, 1.0),
+        RequestStep(0.0, 1.0, 1.0),
+    )
     nothing = steps_of([[0, 0, 0]])[0]
     assert nothing.requests_per_s == 0
     assert min(nothing.prompt_tokens, nothing.output_tokens) >= 1
@@ -90,9 +96,9 @@ def test_a_window_has_what_comes_from_its_start_to_before_its_end(tmp_path: Path
     azure = Azure(traces(tmp_path, *rows, "300,9,9"))
     steps = azure.window("conv", StartsAt(50.0))
     assert len(steps) == STEPS
-    assert steps[0] == Step(0.2, 200.0, 15.0)
-    assert steps[1] == Step(0.1, 7.0, 3.0)
-    assert steps[-1] == Step(0.1, 5.0, 2.0)
+    assert steps[0] == RequestStep(0.2, 200.0, 15.0)
+    assert steps[1] == RequestStep(0.1, 7.0, 3.0)
+    assert steps[-1] == RequestStep(0.1, 5.0, 2.0)
     assert {step.requests_per_s for step in steps[2:-1]} == {0.0}
     assert steps[2].prompt_tokens == 412 / 4
 
@@ -273,7 +279,7 @@ def test_a_file_that_is_broken_is_to_be_fetched_again(
 
 def test_without_a_folder_requests_are_made_up(tmp_path: Path) -> None:
     """With one, they are those of the traces."""
-    assert isinstance(requests_of(None), Fitted)
+    assert isinstance(requests_of(None), FittedRequests)
     assert isinstance(requests_of(traces(tmp_path, "0,1,1", "300,1,1")), Azure)
 
 
@@ -282,7 +288,7 @@ def test_without_a_folder_requests_are_made_up(tmp_path: Path) -> None:
 def test_made_up_windows_are_whole(service: Service, seed: int) -> None:
     """Twenty steps; rates not below 0 whose mean is within the levels; lengths of a token or
     more."""
-    steps = Fitted().window(service, Random(seed))
+    steps = FittedRequests().window(service, Random(seed))
     assert len(steps) == STEPS
     assert min(step.requests_per_s for step in steps) >= 0
     assert min(min(step.prompt_tokens, step.output_tokens) for step in steps) >= 1
@@ -294,13 +300,13 @@ def test_made_up_windows_are_whole(service: Service, seed: int) -> None:
 @services
 def test_the_same_chance_gives_the_same_window(service: Service) -> None:
     """To the digit, and another chance another one."""
-    one, again, other = (Fitted().window(service, Random(seed)) for seed in (5, 5, 6))
+    one, again, other = (FittedRequests().window(service, Random(seed)) for seed in (5, 5, 6))
     assert one == again != other
 
 
 def test_windows_of_one_stream_do_not_depend_on_another() -> None:
     """One more tenant that draws in between, from the same object, changes nothing."""
-    requests = Fitted()
+    requests = FittedRequests()
     lonely = stream(1, "inference", 0)
     alone = [requests.window("code", lonely) for _ in range(3)]
     own, foreign = stream(1, "inference", 0), stream(1, "inference", 1)
@@ -353,7 +359,7 @@ def correlation(rates: Sequence[Sequence[float]]) -> float:
     return pairs / sum(each * each for window in deviations for each in window)
 
 
-def lengths(window: Sequence[Step], of_steps: Sequence[float]) -> float:
+def lengths(window: Sequence[RequestStep], of_steps: Sequence[float]) -> float:
     """The mean over the window's requests."""
     weights = [step.requests_per_s for step in window]
     return sum(map(float.__mul__, weights, of_steps)) / sum(weights)
@@ -364,7 +370,7 @@ def moments(service: Service) -> tuple[Moments, Moments]:
     """Real ones, and those made up."""
     if not (DATA / "azure_llm").is_dir():
         pytest.skip("the data folder is not there")
-    return Moments(Azure(DATA), service), Moments(Fitted(), service)
+    return Moments(Azure(DATA), service), Moments(FittedRequests(), service)
 
 
 @services
@@ -401,7 +407,7 @@ def test_made_up_lengths_are_those_of_the_real_ones(service: Service) -> None:
 def test_services_differ_as_the_fit_says() -> None:
     """Conversations come steadily, with long outputs; code in bursts, with short ones. That holds
     without the traces too."""
-    conv, code = (Moments(Fitted(), service) for service in SERVICES)
+    conv, code = (Moments(FittedRequests(), service) for service in SERVICES)
     assert conv.variation < 0.2 < 1.2 < code.variation
     assert conv.quiet == 0 < 0.4 < code.quiet
     assert conv.output > 5 * code.output

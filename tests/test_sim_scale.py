@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.model import Instruction, OfferResource, PlaceOrder, Release, WithdrawResource
-from laissez.simulation.projects import Serving, Training
-from laissez.simulation.world import Tenant, World
+from laissez.simulation.demand.projects import Serving, Training
+from laissez.simulation.kernel.world import Tenant, World
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SECOND_US = 1_000_000
@@ -112,7 +112,7 @@ def test_half_train_and_half_serve(simulator: Any) -> None:
     assert Counter(type(each.labour) for each in found) == {Serving: 4, Training: 4}
     assert all(0 <= each.arrives_us < 60 * SECOND_US for each in found)
     for each in found:
-        drawn = simulator.project(3, int(each.name.split("-")[1]), simulator.Fitted())
+        drawn = simulator.project(3, int(each.name.split("-")[1]), simulator.FittedRequests())
         assert each.ends_us - each.arrives_us == drawn.ends_us - drawn.arrives_us
         if isinstance(each.labour, Serving):
             assert each.labour.trace.steps[0][0] == each.arrives_us
@@ -131,7 +131,7 @@ def test_what_is_won_back_at_once_is_never_on_its_way(simulator: Any) -> None:
     node = "h100/z/g0"
     world.operate(OfferResource(node), 0)
     app = simulator.Held()
-    quiet = simulator.Quiet(Terms("t", ("h100",), SECOND_US), simulator.Count())
+    quiet = simulator.Quiet(TradingTerms("t", ("h100",), SECOND_US), simulator.Count())
     world.join(Tenant("ada", quiet, app))
     world.act("ada", PlaceOrder("h100", 1, 1, "first"), 0)
     world.run(SECOND_US)

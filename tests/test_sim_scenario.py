@@ -10,27 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laissez.documents import BadDocument, Problem
-from laissez.simulation import population, regimes
-from laissez.simulation.contracts import CLAIRVOYANT, CONTRACTS
-from laissez.simulation.fitted import Fitted
-from laissez.simulation.population import number_of
-from laissez.simulation.projects import Batch, Project, Serving, Training
-from laissez.simulation.requests import Step
-from laissez.simulation.runs import Runs
-from laissez.simulation.scenario import Scenario, read_scenario
-from laissez.simulation.scenario_example import EXAMPLE
-from laissez.simulation.scenario_loads import mean_of, read_load
-from laissez.simulation.scenario_runs import (
-    Comparison,
-    Play,
-    Source,
+from laissez.experiments.runs import Runs
+from laissez.experiments.scenario.comparing import (
+    ScenarioComparison,
+    ScenarioFile,
+    ScenarioPlay,
     compare,
     files_of,
     run_play,
 )
-from laissez.workloads.inference import Load, preset, profile
-from laissez.workloads.inference.capacity import node_rates
-from laissez.workloads.training import Setup, planner_of
+from laissez.performance.inference import Load, preset, profile
+from laissez.performance.inference.capacity import node_rates
+from laissez.performance.training import Setup, planner_of
+from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
+from laissez.simulation.demand import population
+from laissez.simulation.demand.fitted import FittedRequests
+from laissez.simulation.demand.population import number_of
+from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.demand.requests import RequestStep
+from laissez.simulation.scenarios import regimes
+from laissez.simulation.scenarios.example import EXAMPLE
+from laissez.simulation.scenarios.loads import mean_of, read_load
+from laissez.simulation.scenarios.scenario import Scenario, read_scenario
 
 REPO = Path(__file__).resolve().parent.parent
 EXAMPLES = REPO / "examples" / "scenarios"
@@ -46,6 +47,7 @@ duration: 10m
 tenants:
 """
 CHAT = "  - {kind: inference, name: chat, load: {requests_per_s: 10}}\n"
+BIG = CHAT.replace("load", "nodes: {h100: {gpu: h100_sxm, gpus: 8}}, load")
 TUNE = "  - {kind: training, name: tune, nodes: 2, reconfigure: 30s}\n"
 FOLD = """\
   - {kind: batch, name: fold, work: 2m, deadline: 8m, cold_start: 30s, checkpoint_every: 1m}
@@ -58,7 +60,7 @@ def scenario(text: str, folder: Path = EXAMPLES) -> Scenario:
 
 
 def everybody(text: str, seed: int = 1, folder: Path = EXAMPLES) -> dict[str, Project]:
-    return {each.name: each for each in scenario(text, folder).everybody(seed, Fitted())}
+    return {each.name: each for each in scenario(text, folder).everybody(seed, FittedRequests())}
 
 
 def serving(project: Project) -> Serving:
@@ -77,7 +79,9 @@ def problems(text: str, folder: Path = EXAMPLES) -> list[tuple[int, int, str]]:
 
 def test_a_cluster_in_short_form() -> None:
     """Levels multiply out in their order; the last one is the node."""
-    setting = scenario(SMALL).setting(1, Fitted(), scenario(SMALL).all_alone(1, Fitted()))
+    setting = scenario(SMALL).setting(
+        1, FittedRequests(), scenario(SMALL).all_alone(1, FittedRequests())
+    )
     assert setting.resources == (
         "h100/rack0/host0/gpu0",
         "h100/rack0/host0/gpu1",
@@ -97,7 +101,7 @@ def test_a_cluster_in_a_file_of_its_own(tmp_path: Path) -> None:
         "    layout:\n      - {host: 'h[1-2]', gpu: 'g[0-1]'}\n"
     )
     found = scenario("cluster: c.yaml\nduration: 10m\ntenants:\n" + CHAT, tmp_path)
-    setting = found.setting(1, Fitted(), found.all_alone(1, Fitted()))
+    setting = found.setting(1, FittedRequests(), found.all_alone(1, FittedRequests()))
     assert setting.resources == ("h100/h1/g0", "h100/h1/g1", "h100/h2/g0", "h100/h2/g1")
     assert setting.prices.base == {"h100": 2_500_000}
     assert found.files == (tmp_path / "c.yaml",)
@@ -118,8 +122,8 @@ def test_budgets_are_those_given_and_else_follow_from_running_alone() -> None:
     """Four times what it pays alone at list prices, as in our own study."""
     text = SMALL.replace("name: fold,", "name: fold, budget: 3.50,")
     found = scenario(text)
-    alone = found.all_alone(1, Fitted())
-    budgets = found.setting(1, Fitted(), alone).budgets
+    alone = found.all_alone(1, FittedRequests())
+    budgets = found.setting(1, FittedRequests(), alone).budgets
     assert budgets["fold"] == 3_500_000
     for name in ("chat", "tune"):
         assert budgets[name] == round(regimes.BUDGET_FACTOR * alone[name].list_cost_micros) > 0
@@ -199,24 +203,24 @@ def test_a_load_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("at_s,requests_per_s,output_tokens\n0,2,10\n100,6,30\n")
     text = HEAD + CHAT.replace("requests_per_s: 10", "csv: own.csv, prompt_tokens: 50")
     found = scenario(text, tmp_path)
-    (project,) = found.everybody(1, Fitted())
+    (project,) = found.everybody(1, FittedRequests())
     steps = serving(project).trace.steps
     assert [step[0] // US_PER_S for step in steps] == [0, 100, 200, 300, 400, 500]
     assert [step[1:] for step in steps[:2]] == [(2.0, 50.0, 10.0), (6.0, 50.0, 30.0)]
     assert serving(project).spec.expected == Load(4.0, 50.0, 25.0)  # of 8 requests 6 make 30
     assert found.files == (tmp_path / "own.csv",)
     scaled = text.replace("csv: own.csv", "csv: own.csv, requests_per_s: 40")
-    (project,) = scenario(scaled, tmp_path).everybody(1, Fitted())
+    (project,) = scenario(scaled, tmp_path).everybody(1, FittedRequests())
     assert [step[1] for step in serving(project).trace.steps[:2]] == [20.0, 60.0]
     marked = "\ufeff" + (tmp_path / "own.csv").read_text()  # as spreadsheets save it
     (tmp_path / "own.csv").write_text(marked, encoding="utf-8")
-    (project,) = scenario(text, tmp_path).everybody(1, Fitted())
+    (project,) = scenario(text, tmp_path).everybody(1, FittedRequests())
     assert serving(project).trace.steps == steps
 
 
 def test_means_are_over_requests() -> None:
     """A rate is a mean over time, lengths are means over requests."""
-    steps = [(0, Step(1.0, 100.0, 10.0)), (10 * US_PER_S, Step(3.0, 500.0, 50.0))]
+    steps = [(0, RequestStep(1.0, 100.0, 10.0)), (10 * US_PER_S, RequestStep(3.0, 500.0, 50.0))]
     assert mean_of(steps, 20 * US_PER_S) == Load(2.0, 400.0, 40.0)
 
 
@@ -254,13 +258,13 @@ def test_a_crowd_comes_beside_those_who_are_named() -> None:
         "crowd: {ratio: 0.1, budgets: equal}\ntenants:\n" + CHAT
     )
     found = scenario(text)
-    alone = found.all_alone(1, Fitted())
+    alone = found.all_alone(1, FittedRequests())
     crowd = {name: own for name, own in alone.items() if name != "chat"}
     assert len(crowd) >= 1
     demand = sum(own.node_hours for own in crowd.values()) / found.node_hours
     largest = max(own.node_hours for own in crowd.values()) / found.node_hours
     assert abs(demand - 0.1) <= largest
-    setting = found.setting(1, Fitted(), alone)
+    setting = found.setting(1, FittedRequests(), alone)
     assert [project.name for project in setting.projects] == list(alone)
     assert len({setting.budgets[name] for name in crowd}) == 1
 
@@ -269,8 +273,8 @@ def test_the_crowd_is_who_was_not_sent_away() -> None:
     """Of seed 8 the tenant of number 1 is late alone: it does not come, and those after it do."""
     racks = "{zone: 1, rack: 1, nvlink: 1, host: 1, gpu: 8}"
     found = scenario(f"cluster: {{h100: {racks}, a100: {racks}}}\ncrowd: {{ratio: 0.7}}\n")
-    alone = found.all_alone(8, Fitted())
-    setting = found.setting(8, Fitted(), alone)
+    alone = found.all_alone(8, FittedRequests())
+    setting = found.setting(8, FittedRequests(), alone)
     assert [project.name for project in setting.projects] == list(alone)
     numbers = [number_of(project.name) for project in setting.projects]
     assert 1 not in numbers
@@ -295,7 +299,7 @@ def test_examples_are_valid(path: Path) -> None:
     found = scenario(path.read_text(), path.parent)
     assert found.spec.title
     named = [name for tenant in found.spec.tenants for name in tenant.names]
-    assert [project.name for project in found.everybody(1, Fitted())] == named
+    assert [project.name for project in found.everybody(1, FittedRequests())] == named
     assert named or found.spec.crowd
 
 
@@ -318,6 +322,22 @@ WRONG: dict[str, tuple[str, int, str]] = {
     ),
     "two sizes": (HEAD + CHAT.replace("10}", "10, nodes: 3}"), 6, "not both"),
     "nobody": (HEAD.replace("tenants:\n", ""), 1, "nobody comes"),
+    "a node that has one GPU and eight": (
+        SMALL + BIG.replace("chat", "big"),
+        9,
+        "big counts a node of h100 as 8 GPUs and chat as 1 GPU",
+    ),
+    "a node that trains with one GPU and serves with eight": (
+        HEAD + BIG + TUNE,
+        7,
+        "tune counts a node of h100 as 1 GPU and chat as 8 GPUs",
+    ),
+    "a node that has one GPU for the crowd": (
+        HEAD.replace("10m", "1h\ncrowd: {ratio: 0.1}")
+        + CHAT.replace("load", "nodes: {a100: {gpu: a100_sxm, gpus: 2}}, load"),
+        7,
+        "chat counts a node of a100 as 2 GPUs and the crowd as 1 GPU",
+    ),
     "a bad name": (SMALL.replace("name: tune", "name: a/b"), 7, "'a/b' is no name"),
     "a name twice": (SMALL.replace("name: fold", "name: chat"), 8, "'chat' is somebody else"),
     "a copy's name": (
@@ -498,18 +518,24 @@ def test_a_tree_may_have_the_name_of_its_gpu() -> None:
     cluster = "".join(f"  {tree}: {{gpu: 4}}\n" for tree in (*trees, "mi300"))
     prices = ", ".join(f"{tree}: {{on_demand: 3}}" for tree in (*trees, "mi300"))
     found = scenario(f"cluster:\n{cluster}prices: {{{prices}}}\ntenants:\n{CHAT}")
-    (chat,) = found.everybody(1, Fitted())
+    (chat,) = found.everybody(1, FittedRequests())
     assert isinstance(chat.labour, Serving)
     kinds = {tree: node.gpu for tree, node in chat.labour.spec.kinds.items()}
     assert kinds == trees
     assert next(iter(kinds)) == "h100"
 
 
+def test_nodes_of_eight_gpus_are_so_for_everybody_who_serves_on_them() -> None:
+    """Who counts alike may come; batch work knows only how fast a node is."""
+    found = everybody(HEAD + BIG + BIG.replace("chat", "other") + FOLD)
+    assert list(found) == ["chat", "other", "fold"]
+
+
 def test_whoever_gets_nothing_done_alone_is_named() -> None:
     """A tenant that can't do anything with the whole cluster is wrong at its line."""
     text = HEAD + CHAT.replace("name: chat,", "name: chat, cold_start: 1h,")
     with pytest.raises(BadDocument, match="chat gets nothing done even with") as caught:
-        scenario(text).all_alone(1, Fitted())
+        scenario(text).all_alone(1, FittedRequests())
     assert caught.value.problems[0].line == 6
 
 
@@ -639,11 +665,11 @@ def test_no_mutation_of_a_file_is_a_defect(seed: int) -> None:
 # --- runs ---------------------------------------------------------------------------------------
 
 
-def source_of(text: str) -> Source:
-    return Source(text, "scenario.yaml", str(EXAMPLES))
+def source_of(text: str) -> ScenarioFile:
+    return ScenarioFile(text, "scenario.yaml", str(EXAMPLES))
 
 
-def compared(text: str, *contracts: str, seeds: tuple[int, ...] = (1,)) -> Comparison:
+def compared(text: str, *contracts: str, seeds: tuple[int, ...] = (1,)) -> ScenarioComparison:
     source = source_of(text)
     runs = Runs(files=files_of(source, None), processes=1)
     return compare(source, contracts, seeds, runs)
@@ -703,7 +729,7 @@ def test_runs_are_the_same_again_and_add_up() -> None:
 
 def test_a_task_can_go_to_another_process() -> None:
     """The task, its function, and what is wrong with a file: all survive the way."""
-    task = Play(source_of(SMALL), 1, "fcfs", {"chat": regimes.Alone(1.0, 2.0, 3.0)})
+    task = ScenarioPlay(source_of(SMALL), 1, "fcfs", {"chat": regimes.Alone(1.0, 2.0, 3.0)})
     assert pickle.loads(pickle.dumps((run_play, task))) == (run_play, task)
     with pytest.raises(BadDocument) as caught:
         scenario(HEAD)
@@ -714,7 +740,7 @@ def test_a_file_beside_it_is_part_of_the_key(tmp_path: Path) -> None:
     """Another load, or other traces, are other results: a cache never mixes them up."""
     (tmp_path / "own.csv").write_text("at_s,requests_per_s\n0,5\n")
     text = HEAD + CHAT.replace("requests_per_s: 10", "csv: own.csv")
-    source = Source(text, "scenario.yaml", str(tmp_path))
+    source = ScenarioFile(text, "scenario.yaml", str(tmp_path))
     assert files_of(source, None) == (tmp_path / "own.csv",)
     data = tmp_path / "data"
     (data / "azure_llm").mkdir(parents=True)
@@ -729,5 +755,8 @@ def test_a_load_file_is_read_in_its_units(tmp_path: Path) -> None:
     """Seconds become microseconds; columns that are not there are as usual."""
     path = tmp_path / "own.csv"
     path.write_text("requests_per_s,at_s,note\n1.5,0,a\n2,0.5,b\n")
-    usual = Step(0.0, 7.0, 8.0)
-    assert read_load(path, usual) == [(0, Step(1.5, 7, 8)), (500_000, Step(2.0, 7, 8))]
+    usual = RequestStep(0.0, 7.0, 8.0)
+    assert read_load(path, usual) == [
+        (0, RequestStep(1.5, 7, 8)),
+        (500_000, RequestStep(2.0, 7, 8)),
+    ]

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laissez.adapters.econ import EconAdapter
-from laissez.adapters.intent import Terms
-from laissez.simulation.stage import REACTION_US, Stage, Tenant
-from laissez.simulation.streams import HANDOVER_US, Handovers
+from laissez.adapters.intent import TradingTerms
+from laissez.simulation.kernel.stage import REACTION_US, Stage, Tenant
+from laissez.simulation.kernel.streams import HANDOVER_US, Handovers
 from toy import Crew
 
 PERIOD_US = 1_000_000
@@ -60,7 +60,9 @@ class Theatre:
 
     def join(self, name: str = "ada", begins_us: int = 0) -> tuple[Tenant, Watched]:
         app = Watched()
-        tenant = Tenant(name, EconAdapter(Terms("t", ("h100",), PERIOD_US), 1.0), app, begins_us)
+        tenant = Tenant(
+            name, EconAdapter(TradingTerms("t", ("h100",), PERIOD_US), 1.0), app, begins_us
+        )
         self.stage.join(tenant)
         return tenant, app
 

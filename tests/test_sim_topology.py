@@ -8,40 +8,40 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laissez.model.paths import tree_of
-from laissez.simulation.figures import FIGURES, topology
-from laissez.simulation.figures.contention import cluster_of
-from laissez.simulation.figures.figure import Closeup, Table, Wanted
-from laissez.simulation.figures.topology import (
+from laissez.experiments.figures import FIGURES, topology
+from laissez.experiments.figures.contention import cluster_of
+from laissez.experiments.figures.figure import Closeup, FigureTable, Wanted
+from laissez.experiments.figures.topology import (
     BATCHES,
     FIGURE,
     GLOBAL_BATCH,
     LABELS,
     WANTED_RATIO,
-    Case,
-    Outcome,
-    Play,
-    Report,
+    BiddingCase,
+    BiddingOutcome,
+    BiddingPlay,
+    BiddingReport,
     cluster_for,
     jobs_of,
     setting_for,
 )
-from laissez.simulation.intervals import Interval
-from laissez.simulation.projects import Training
-from laissez.simulation.runs import Runs
-from laissez.workloads.training import spot_of
+from laissez.experiments.intervals import Interval
+from laissez.experiments.runs import Runs
+from laissez.model.paths import tree_of
+from laissez.performance.training import spot_of
+from laissez.simulation.demand.projects import Training
 
 SEEDS = (100, 101)
 HOURS = {"aware": 12.0, "anywhere": 8.0, "oblivious": 6.0, "fcfs": 9.0, "clairvoyant": 16.0}
 OTHERS = {
-    Case("flat"): 2.0,
-    Case(reading="demand"): 0.5,
-    Case(base_share=1.0): 3.0,
+    BiddingCase("flat"): 2.0,
+    BiddingCase(reading="demand"): 0.5,
+    BiddingCase(base_share=1.0): 3.0,
 }
-PLAYS: list[Play] = []
+PLAYS: list[BiddingPlay] = []
 
 
-def played(task: Play, data: Path | None) -> Outcome:
+def played(task: BiddingPlay, data: Path | None) -> BiddingOutcome:
     """So many hours of work per hour by the way, one more with the second seed, a tenth more for
     every batch of 32 samples; aware, so many times that in the other cases."""
     PLAYS.append(task)
@@ -49,20 +49,22 @@ def played(task: Play, data: Path | None) -> Outcome:
     if task.way == "aware":
         hours *= OTHERS.get(task.case, 1.0)
     if task.way == "clairvoyant":
-        return Outcome(hours)
-    return Outcome(hours, HOURS[task.way] / 20, task.seed - 98)
+        return BiddingOutcome(hours)
+    return BiddingOutcome(hours, HOURS[task.way] / 20, task.seed - 98)
 
 
 @pytest.fixture
-def reported(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Report]:
+def reported(monkeypatch: pytest.MonkeyPatch) -> Callable[..., BiddingReport]:
     """The figure of runs that take no time."""
     PLAYS.clear()
     monkeypatch.setattr(topology, "run", played)
 
-    def report(contracts: tuple[str, ...] = FIGURE.contracts, *, is_quick: bool = False) -> Report:
+    def report(
+        contracts: tuple[str, ...] = FIGURE.contracts, *, is_quick: bool = False
+    ) -> BiddingReport:
         wanted = Wanted(SEEDS, FIGURE.regimes, contracts, is_quick)
         found = FIGURE.compute(wanted, Runs(processes=1))
-        assert isinstance(found, Report)
+        assert isinstance(found, BiddingReport)
         return found
 
     return report
@@ -135,35 +137,35 @@ def test_the_scene_is_the_run_of_who_bids_so() -> None:
 def test_a_run_says_what_its_jobs_came_to() -> None:
     """A real one, the line of first come first served: nobody is displaced, something gets done,
     and no more an hour than the nodes could do, each far less than twice an H100 alone."""
-    outcome = topology.run(Play(100, Case("small"), "fcfs"), None)
+    outcome = topology.run(BiddingPlay(100, BiddingCase("small"), "fcfs"), None)
     nodes = [resource for resource in cluster_of(True) if tree_of(resource) in ("h100", "a100")]
     assert 0 < outcome.hours_per_hour < 2 * len(nodes)
     assert outcome.mean_retention is not None
     assert 0 < outcome.mean_retention <= 1
     assert outcome.displaced == 0
-    assert topology.run(Play(100, Case("small"), "fcfs"), None) == outcome
+    assert topology.run(BiddingPlay(100, BiddingCase("small"), "fcfs"), None) == outcome
 
 
 def test_no_way_exceeds_the_bound() -> None:
     """In real runs; and it is no more than all the nodes could do at work from the beginning to the
     end, an A100 being slower than an H100."""
     pytest.importorskip("highspy")
-    for case in (Case("small"), Case("small", reading="demand")):
-        most = topology.run(Play(100, case, "clairvoyant"), None)
+    for case in (BiddingCase("small"), BiddingCase("small", reading="demand")):
+        most = topology.run(BiddingPlay(100, case, "clairvoyant"), None)
         assert (most.mean_retention, most.displaced) == (None, None)
         assert most.hours_per_hour < len(cluster_of(True))
         for way in ("aware", "fcfs"):
-            done = topology.run(Play(100, case, way), None).hours_per_hour
+            done = topology.run(BiddingPlay(100, case, way), None).hours_per_hour
             assert most.hours_per_hour / 2 < done <= most.hours_per_hour
 
 
 def test_a_case_has_its_own_budgets_and_floors() -> None:
     """The same jobs do other things with other budgets, and with higher floors."""
-    usual = Case("small")
+    usual = BiddingCase("small")
     by_demand = msgspec.structs.replace(usual, reading="demand")
     at_list = msgspec.structs.replace(usual, base_share=1.0)
     outcomes = {
-        topology.run(Play(100, case, "aware"), None) for case in (usual, by_demand, at_list)
+        topology.run(BiddingPlay(100, case, "aware"), None) for case in (usual, by_demand, at_list)
     }
     assert len(outcomes) == 3
 
@@ -172,30 +174,32 @@ def test_a_case_has_its_own_budgets_and_floors() -> None:
 
 
 def test_every_case_is_played_in_every_way_with_every_seed(
-    reported: Callable[..., Report],
+    reported: Callable[..., BiddingReport],
 ) -> None:
     """Once each; a quick look has one batch and a small cluster, and who wants neither the line nor
     the bound has only the market's ways."""
     reported()
     cases = [
-        *(Case("usual", batch, "equal") for batch in BATCHES),
-        Case("flat", GLOBAL_BATCH, "equal"),
-        Case("usual", GLOBAL_BATCH, "demand"),
-        Case("usual", GLOBAL_BATCH, "equal", 1.0),
+        *(BiddingCase("usual", batch, "equal") for batch in BATCHES),
+        BiddingCase("flat", GLOBAL_BATCH, "equal"),
+        BiddingCase("usual", GLOBAL_BATCH, "demand"),
+        BiddingCase("usual", GLOBAL_BATCH, "equal", 1.0),
     ]
-    expected = [Play(seed, case, way) for case, way, seed in product(cases, LABELS, SEEDS)]
+    expected = [BiddingPlay(seed, case, way) for case, way, seed in product(cases, LABELS, SEEDS)]
     assert len(PLAYS) == len(expected)
     assert {*PLAYS} == {*expected}
     PLAYS.clear()
     quick = reported(("market",), is_quick=True)
     ways = ["aware", "anywhere", "oblivious"]
-    assert {*PLAYS} == {Play(seed, Case("small"), way) for way, seed in product(ways, SEEDS)}
+    assert {*PLAYS} == {
+        BiddingPlay(seed, BiddingCase("small"), way) for way, seed in product(ways, SEEDS)
+    }
     assert list(quick.batches) == ["64"]
     assert list(quick.batches["64"].throughput) == ways
     assert quick.flat is quick.by_demand is quick.at_list is None
 
 
-def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
+def test_the_ratio_is_measured_by_hand(reported: Callable[..., BiddingReport]) -> None:
     """12 and 13 over 6 and 7, whatever the batch: 25/13, between 13/7 and 12/6; more than 1.8. With
     a batch of 64 a fifth on top: 12.5 * 1.2 hours of work per hour are 15."""
     report = reported()
@@ -219,7 +223,7 @@ def test_the_ratio_is_measured_by_hand(reported: Callable[..., Report]) -> None:
 
 
 def test_a_goal_that_is_missed_is_said_to_be(
-    reported: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
+    reported: Callable[..., BiddingReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """10 and 11 over 6 and 7 are 1.62 times as much, not 1.8."""
     monkeypatch.setitem(HOURS, "aware", 10.0)
@@ -231,26 +235,26 @@ def test_a_goal_that_is_missed_is_said_to_be(
 
 
 def test_where_nothing_is_done_there_is_no_ratio(
-    reported: Callable[..., Report], monkeypatch: pytest.MonkeyPatch
+    reported: Callable[..., BiddingReport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over nothing at all it is 0, without bounds, and told without them."""
-    monkeypatch.setattr(topology, "run", lambda task, data: Outcome(0.0, 0.0, 0))
+    monkeypatch.setattr(topology, "run", lambda task, data: BiddingOutcome(0.0, 0.0, 0))
     report = reported(is_quick=True)
     assert report.ratio == 0.0
     assert report.batches["64"].aware_over["oblivious"] == Interval(0.0, None, None)
     table = next(FIGURE.tell(report))
-    assert isinstance(table, Table)
+    assert isinstance(table, FigureTable)
     assert [row[-1] for row in table.rows] == ["", "0.00", "0.00", "0.00", "0.00"]
 
 
 # --- how it is told -----------------------------------------------------------------------------
 
 
-def test_the_shape_of_the_json(reported: Callable[..., Report]) -> None:
+def test_the_shape_of_the_json(reported: Callable[..., BiddingReport]) -> None:
     """One document that goes through JSON and back, with every batch and way."""
     report = reported()
     text = msgspec.json.encode(report)
-    assert msgspec.json.decode(text, type=Report) == report
+    assert msgspec.json.decode(text, type=BiddingReport) == report
     document = msgspec.json.decode(text)
     assert list(document) == [
         *("figure", "ratio", "wanted_ratio", "is_met", "global_batch", "batches"),
@@ -269,11 +273,11 @@ def test_the_shape_of_the_json(reported: Callable[..., Report]) -> None:
         assert its["throughput"]["aware"].keys() == {"estimate", "low", "high"}
 
 
-def test_the_table_has_every_way(reported: Callable[..., Report]) -> None:
+def test_the_table_has_every_way(reported: Callable[..., BiddingReport]) -> None:
     """A table for the batch with its ratios, that of the whole cluster whether the goal is met, and
     over which seeds. The margin of two values that are 1.2 apart is 12.7 times 0.6."""
     table, goal, seeds = FIGURE.tell(reported(is_quick=True))
-    assert isinstance(table, Table)
+    assert isinstance(table, FigureTable)
     assert table.title == "Training only, demand 1.5 times capacity, global batch 64"
     assert table.rows == (
         ("market, aware", "15.0 ±7.6", "60.0% ±0.0", "2.5 ±6.4", ""),
@@ -288,14 +292,18 @@ def test_the_table_has_every_way(reported: Callable[..., Report]) -> None:
         "The goal of 1.8 is one for the whole cluster, not for a quick run."
     )
     *tables, verdict, seeds = FIGURE.tell(reported())
-    assert [each.title.partition("64, ")[2] for each in tables if isinstance(each, Table)] == [
+    assert [
+        each.title.partition("64, ")[2] for each in tables if isinstance(each, FigureTable)
+    ] == [
         *("", "", "", "flat cluster", "budgets by demand", "floors at list"),
     ]
     assert "The goal of 1.8 is met." in str(verdict)
     assert seeds == "Means over 2 seeds from 100 on, with 95% intervals."
 
 
-def test_the_picture_is_the_same_each_time(reported: Callable[..., Report], tmp_path: Path) -> None:
+def test_the_picture_is_the_same_each_time(
+    reported: Callable[..., BiddingReport], tmp_path: Path
+) -> None:
     """To the byte, with a bar for every way, and what the axis means."""
     pytest.importorskip("matplotlib")
     report = reported(is_quick=True)

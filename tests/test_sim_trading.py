@@ -3,8 +3,8 @@
 from laissez.market import Market
 from laissez.model import Event, Settled, Transferred
 from laissez.model.values import Segments
-from laissez.simulation.setting import Stint
-from laissez.simulation.trading import ended
+from laissez.simulation.contracts.setting import Stint
+from laissez.simulation.contracts.trading import ended
 
 NODE, OTHER = "h100/z0/g0", "h100/z0/g1"
 NOTHING = Segments(tuple)

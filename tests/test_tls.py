@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import ssl
@@ -27,6 +28,7 @@ from laissez.model import (
     Subscribed,
     encode,
 )
+from laissez.service import entrance
 from laissez.service.server import BadSettings, ServerSettings
 from raw_websocket import Closed, RawSocket, TurnedAway, frame
 
@@ -151,3 +153,17 @@ def test_a_key_that_does_not_fit_is_said_in_a_sentence(tmp_path: Path) -> None:
         patch.setattr(serving, "ServerSettings", wrong)
         with pytest.raises(BadSettings), serving.served(tmp_path / "journal", "operator"):
             pytest.fail("it serves")
+
+
+@pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00"])
+def test_a_tls_handshake_that_does_not_end_is_hung_up_on(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    """Whoever connects and says nothing, or begins and does not go on, does not stay."""
+    monkeypatch.setattr(entrance, "HANDSHAKE_S", 0.2)
+    address = urlsplit(secured.url)
+    with socket.create_connection((address.hostname, address.port), 20) as connection:
+        connection.sendall(sent)
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(4_096):
+                """It may say why before it hangs up."""

@@ -14,12 +14,12 @@ from laissez.market.checks import MAX_DEPTH, is_name, is_path
 from laissez.topology import (
     Change,
     Cluster,
+    ClusterPlan,
+    ClusterResource,
     Floor,
     Fold,
     Guard,
     GuardChange,
-    Plan,
-    Resource,
     TopologyError,
     describe,
     difference,
@@ -71,7 +71,7 @@ def test_the_example_describes_64_gpus() -> None:
     )
     assert h100.guard == Guard(2_500, 500_000, 2_000_000, 1_000_000)
     assert (a100.all_floors(), a100.guard) == ((Floor("a100", 1_100_000),), None)
-    assert h100.resources[0] == Resource(
+    assert h100.resources[0] == ClusterResource(
         "h100/us-east/r1/h1/g0",
         (
             ("address", "h1.r1.us-east.example.com"),
@@ -450,7 +450,7 @@ LEVELS = {"levels": "zone/gpu"}
 def test_a_plan_for_an_empty_market_is_the_whole_file() -> None:
     """Everything is added in the order of the file, and every floor and guard is set."""
     cluster = read_cluster(WANTED)
-    assert difference(cluster, {}) == Plan(
+    assert difference(cluster, {}) == ClusterPlan(
         withdraw=(),
         guards=(GuardChange("h100", Guard(hold_us=2_000_000)),),
         floors=(Floor("h100", 2_000_000), Floor("h100/a", 3_000_000)),

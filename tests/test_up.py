@@ -1,26 +1,44 @@
 """`laissez up`, started as a person would: the service, its first token, the sample."""
 
+import codecs
+import fcntl
+import io
 import json
 import os
+import pty
 import re
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+import termios
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import pytest
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 
 from laissez.bench.service import Load, measure_rounds
 from laissez.client import Client, Unauthenticated
-from laissez.model import Filled, FloorSet, Happened, Placed, Resource, TenantSummary, Transferred
+from laissez.model import (
+    Filled,
+    FloorSet,
+    Happened,
+    Placed,
+    Rejected,
+    Resource,
+    TenantSummary,
+    Transferred,
+)
 from laissez.sample.play import sample_cluster
-from laissez.sample.scene import Scene, sentence_of
-from laissez.sample.screen import screen
+from laissez.sample.scene import MarketScene, sentence_of
+from laissez.sample.screen import Painter
+from terminal import Terminal
 
 PATIENCE_S = 60
 
@@ -184,18 +202,144 @@ def test_every_move_has_its_sentence() -> None:
     assert sentence_of(Placed(0, "ada", "o", "h100", 1, 1, None)) is None
 
 
-def test_the_screen_shows_who_holds_what() -> None:
-    """Holders, rates, tenants and news are all on it."""
-    scene = Scene()
-    scene.resources = (
-        Resource("h100/east/g0", "ada", 2_500_000, {}),
-        Resource("h100/east/g1", None, 2_000_000, {}),
+def test_what_came_too_late_is_no_news() -> None:
+    """A tenant that cancels an order just filled, or releases what is just lost, is refused: that
+    moves nothing. Any other refusal is told."""
+    for code in ("unknown_order", "not_the_holder"):
+        assert sentence_of(Rejected(0, code, "it is gone")) is None
+    assert sentence_of(Rejected(0, "bad_price", "no")) == "refused (bad_price): no"
+
+
+# --- the screen ---------------------------------------------------------------------------------
+
+TO_COPY = (
+    "listening on http://127.0.0.1:7070; Ctrl-C stops it",
+    f"  export LAISSEZ_URL=http://127.0.0.1:7070 LAISSEZ_TOKEN=lz_{'x' * 43}",
+    "  .venv/bin/laissez buy h100 --limit 6.00 --wait 1m",
+)
+
+
+def a_scene() -> MarketScene:
+    """The sample's cluster with everything held, at rates of every length, and much news."""
+    scene = MarketScene()
+    paths = [each.path for tree in sample_cluster().trees for each in tree.resources]
+    scene.resources = tuple(
+        Resource(path, ("dijkstra", "ada", None)[at % 3], 12_500_001 + at * 10_000, {})
+        for at, path in enumerate(paths)
     )
-    scene.tenants = (TenantSummary("ada", 1, 1, 3_600_000_000 * 1_500_000),)
-    scene.hear(Happened(1, 0, (Transferred(0, "h100/east/g0", None, "ada", "o", "idle"),)))
-    console = Console(width=100, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(screen(scene, ["directions"], 40))
-    shown = console.export_text()
-    console.file.close()
-    for expected in ("directions", "ada", "$2.50/h", "free", "$2.00/h", "$1.50", "takes"):
-        assert expected in shown
+    scene.tenants = tuple(
+        TenantSummary(name, 1, 1, 3_600_000_000 * 1_500_000) for name in ("ada", "dijkstra")
+    )
+    for at in range(60):
+        scene.hear(
+            Happened(at, at, (Transferred(at, f"h100/east/r1/g{at}", "a", "b", "o", "outbid"),))
+        )
+    return scene
+
+
+def painted(sizes: list[tuple[int, int]]) -> Terminal:
+    """A terminal that was resized again and again, with a picture painted each time."""
+    terminal = Terminal(*sizes[0])
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, color_system="standard")
+    painter = Painter(console, TO_COPY)
+    for size in sizes:
+        terminal.resize(*size)
+        console.size = ConsoleDimensions(*size)
+        for _ in range(2):
+            painter.paint(a_scene())
+        terminal.write(file.getvalue())
+        file.seek(0)
+        file.truncate()
+    return terminal
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (100, 40), (132, 50), (200, 30), (80, 12)])
+def test_the_screen_fits_every_terminal(size: tuple[int, int]) -> None:
+    """What is to be copied stands there whole; no rate is cut, and nothing scrolls away."""
+    terminal = painted([size])
+    shown = terminal.text()
+    for line in TO_COPY:
+        assert line in shown
+    assert terminal.scrolled == []
+    assert "…" not in shown
+    if size[1] >= 20:
+        for rate in range(24):
+            assert f"${12.5 + rate / 100:.2f}" in shown
+    if size[1] >= 24:
+        assert "$1.50" in shown
+        assert "h100/east/r1/g59 goes from a to b: a bid passed the holder's limit" in " ".join(
+            shown.split()
+        )
+
+
+def test_frames_do_not_pile_up(tmp_path: Path) -> None:
+    """However often a terminal is resized, it shows one picture, and what is to be copied once."""
+    terminal = painted([(80, 24), (120, 40), (40, 10), (70, 50), (80, 24)])
+    assert terminal.rows() == painted([(80, 24)]).rows()
+    assert terminal.text().count("what just moved") == 1
+    assert terminal.text().count(TO_COPY[0]) == 1
+
+
+def set_size(terminal: int, width: int, height: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+
+def read_terminal(master: int, terminal: Terminal, until: Callable[[], bool]) -> None:
+    """Show what is written, until something is to be seen or the writer has ended."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    deadline = time.monotonic() + PATIENCE_S
+    while not until():
+        assert time.monotonic() < deadline, terminal.text()
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                said = os.read(master, 1 << 16)
+            except OSError:  # Linux's way to say that nobody writes any more
+                return
+            terminal.write(decoder.decode(said))
+
+
+def is_painted(terminal: Terminal) -> bool:
+    """Is the picture as wide as the terminal is now?"""
+    return any("what just moved" in row and len(row) == terminal.width for row in terminal.rows())
+
+
+def test_the_sample_on_a_terminal(tmp_path: Path) -> None:
+    """On a terminal of 80 by 24 that is resized, the sample shows one picture with a line to copy
+    that works, and leaves the terminal as it was."""
+    terminal = Terminal(80, 24)
+    master, slave = pty.openpty()
+    set_size(master, 80, 24)
+    command = [sys.executable, "-m", "laissez.cli.main", "up", str(tmp_path / "sample")]
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    service = subprocess.Popen(
+        [*command, "--port", "0", "--sample", "--seed", "1"],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=environment | {"TERM": "xterm-256color"},
+        start_new_session=True,
+    )
+    os.close(slave)
+    try:
+        read_terminal(master, terminal, lambda: "takes h100/" in terminal.text())
+        assert terminal.is_other_screen
+        for width, height in ((120, 40), (60, 30), (80, 24)):
+            terminal.resize(width, height)
+            set_size(master, width, height)
+            service.send_signal(signal.SIGWINCH)
+            read_terminal(master, terminal, lambda: is_painted(terminal))
+        shown = terminal.text()
+        assert shown.count("what just moved") == 1 == shown.count("Ctrl-C stops it")
+        found = re.search(r"^  export LAISSEZ_URL=(\S+) LAISSEZ_TOKEN=(\S+)$", shown, re.MULTILINE)
+        assert found is not None
+        with Client(found[1], found[2]) as guest:
+            assert guest.status().tenant == "guest"
+        service.send_signal(signal.SIGINT)
+        read_terminal(master, terminal, lambda: False)
+        assert service.wait(PATIENCE_S) == 0
+        assert not terminal.is_other_screen
+    finally:
+        service.kill()
+        service.wait()
+        os.close(master)

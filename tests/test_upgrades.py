@@ -88,6 +88,11 @@ def test_converters_are_a_chain() -> None:
         upgraded(FIRST_SNAPSHOT, to=4, converters={1: step(1), 3: step(3)})
 
 
+def test_every_version_there_was_can_be_read() -> None:
+    """Whoever raises `RULES` adds the converter of the version before, and never takes one out."""
+    assert sorted(CONVERTERS) == list(range(1, RULES))
+
+
 def test_a_converter_must_go_one_step() -> None:
     """One that leaves the version as it is would be asked for ever."""
     with pytest.raises(AssertionError, match="converter to version 2 wrote 1"):

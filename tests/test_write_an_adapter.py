@@ -13,12 +13,12 @@ import pytest
 
 import laissez
 from laissez.adapters.footprint import Footprint
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.model import ChangeFloor, OfferResource
-from laissez.simulation.world import Tenant, World
-from laissez.workloads.application import NO_WORTH, Application, BadApplication, Worth
-from laissez.workloads.simple import NODES_MAX, SimpleApplication
-from laissez.workloads.standing import Standing
+from laissez.performance.application import NO_WORTH, Application, BadApplication, Worth
+from laissez.performance.simple import NODES_MAX, SimpleApplication
+from laissez.performance.standing import Standing
+from laissez.simulation.kernel.world import Tenant, World
 from serving import served
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "write-an-adapter.md"
@@ -65,7 +65,7 @@ def played(rival_limit: int, until_us: int) -> tuple[World, Any]:
     """The page's market, with a rival that offers so much."""
     page, _ = the_page()
     farm = page["RenderFarm"](frames=300, deadline_us=4 * HOUR)
-    rival = Footprint(Terms("rival", ("h100",), 10 * SECOND), nodes=2, limit=rival_limit)
+    rival = Footprint(TradingTerms("rival", ("h100",), 10 * SECOND), nodes=2, limit=rival_limit)
     world = World(
         [
             Tenant("studio", page["render_adapter"](["h100", "a100"], 0.07), farm),
@@ -122,7 +122,7 @@ def test_the_same_adapter_trades_live(tmp_path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setenv("LAISSEZ_TOKEN", service.secrets["studio"])
         adapter = page["render_adapter"](["h100"], 0.07)
         adapter = type(adapter)(
-            Terms("render", ("h100",), period_us=SECOND // 2), adapter.micros_per_unit
+            TradingTerms("render", ("h100",), period_us=SECOND // 2), adapter.micros_per_unit
         )
         asyncio.run(asyncio.wait_for(page["trade"](adapter, farm), 30))
         assert operator.holdings() == ()

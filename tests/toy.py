@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from laissez.workloads.application import US_PER_S, Worth
+from laissez.performance.application import US_PER_S, Worth
 
 
 class Crew:

@@ -1,11 +1,17 @@
 """laissez: a live market for compute.
 
-Rooms, each importing only from those to its left:
-`model` (what is said) <- `market` (who holds what, at what rate) <- `exchange` (in what order, and
-that it is not lost) <- `service` (on the network) <- `cli`. Beside them `client` (the SDK) and
-`topology` (clusters as files) know only the model; `demo` and `sample` show the market at work,
-`bench` measures the service. `deadline` (policies for work with a deadline) stands alone. `amounts`
-reads what people write.
+A house with rooms, each importing only from the floors below its own:
+
+6  `cli` what people type; `sample` what a newcomer sees first
+5  `service` the exchange on the network; `bench` a load for it
+   `experiments` many runs, measured
+4  `exchange` who may speak, in what order, and that it is not lost
+   `runners` adapters and maps act, live; `simulation` they act in time that jumps
+3  `adapters` what a tenant's nodes are worth; `inframaps` what an operator knows, as prices
+2  `market` who holds what, at what rate; `client` the SDK
+1  `performance` how fast work would run; `deadline` policies for work with a deadline
+   `topology` clusters as files; `telemetry` numbers from outside
+0  `documents` and `amounts` what people write; `model` what is said
 
 `laissez.Client` and `laissez.AsyncClient` are the SDK; they are loaded when first used.
 """

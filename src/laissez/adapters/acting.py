@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from laissez.adapters.intent import Intent, Terms, Wish, own_holdings, own_orders
+from laissez.adapters.intent import Intent, TradingTerms, Wish, own_holdings, own_orders
 from laissez.adapters.view import Action, MarketView
 from laissez.adapters.wall import is_protected, within_budget
 from laissez.model import AmendOrder, CancelOrder, ChangeLimit, Holding, OpenOrder, PlaceOrder
@@ -31,7 +31,7 @@ from laissez.model.values import MAX_RATE
 LEASE_STEPS = 20
 
 
-def actions_for(intent: Intent, terms: Terms, view: MarketView) -> tuple[Action, ...]:
+def actions_for(intent: Intent, terms: TradingTerms, view: MarketView) -> tuple[Action, ...]:
     """What to do now: give up first, then set limits, then order."""
     held = own_holdings(terms, view)
     keep, wishes = within_budget(_within_rates(intent), terms, view, held)
@@ -68,7 +68,7 @@ def _release(holding: Holding, intent: Intent) -> Action:
     return Action(release, intent.why_release, intent.is_too_dear)
 
 
-def _is_worth_sending(holding: Holding, limit: int, terms: Terms, view: MarketView) -> bool:
+def _is_worth_sending(holding: Holding, limit: int, terms: TradingTerms, view: MarketView) -> bool:
     """Under a guard's protection a limit means nothing yet but what may be charged meanwhile."""
     if limit == holding.limit or is_protected(holding, view):
         return False
@@ -107,7 +107,9 @@ def _matched(
     return served, stale + [order for left_over in free.values() for order in left_over]
 
 
-def _order_actions(served: Sequence[_Served], terms: Terms, view: MarketView) -> Iterator[Action]:
+def _order_actions(
+    served: Sequence[_Served], terms: TradingTerms, view: MarketView
+) -> Iterator[Action]:
     expires = view.at_us + LEASE_STEPS * terms.period_us
     taken = {order.order for order in own_orders(terms, view)}
     numbers = _free_numbers(terms.prefix, taken)
@@ -158,7 +160,7 @@ def _free_numbers(prefix: str, taken: set[str]) -> Iterator[int]:
         number += 1
 
 
-def _may_stay(wish: Wish, order: OpenOrder, terms: Terms, view: MarketView) -> bool:
+def _may_stay(wish: Wish, order: OpenOrder, terms: TradingTerms, view: MarketView) -> bool:
     """The order differs by no more than a trifle, and lasts."""
     lease_us = LEASE_STEPS * terms.period_us
     if order.expires is None or order.expires - view.at_us < lease_us // 2:

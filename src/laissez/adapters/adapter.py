@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from laissez.adapters.acting import actions_for
-from laissez.adapters.intent import Intent, Terms
+from laissez.adapters.intent import Intent, TradingTerms
 from laissez.adapters.view import Action, MarketView
 from laissez.model import Holding
 
@@ -21,7 +21,7 @@ class Adapter(Protocol):
     """What a runner asks of an adapter."""
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> TradingTerms:
         """Under what name it trades, within which scopes, how often, for how much."""
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ class Adapter(Protocol):
 class Trader(msgspec.Struct, frozen=True):
     """An adapter that says what it wants."""
 
-    terms: Terms
+    terms: TradingTerms
 
     def decide(self, app: Any, view: MarketView) -> Intent:
         raise NotImplementedError

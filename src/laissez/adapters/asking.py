@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from laissez.adapters.intent import Terms, Wish, own_orders
+from laissez.adapters.intent import TradingTerms, Wish, own_orders
 from laissez.adapters.view import MarketView
 from laissez.model import Quoted
 from laissez.model.paths import tree_of
@@ -27,7 +27,7 @@ NEARLY = 0.9
 """An order that waits with so much of a wish's limit has asked for it."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ScopeToAsk(msgspec.Struct, frozen=True):
     """A scope, what a node there costs now as far as that can be known, and if one is free."""
 
     scope: str
@@ -36,7 +36,7 @@ class Place(msgspec.Struct, frozen=True):
     is_seen: bool
 
 
-def place_at(view: MarketView, scope: str) -> Place | None:
+def scope_to_ask(view: MarketView, scope: str) -> ScopeToAsk | None:
     """None if there is nothing under the scope that is not this tenant's already."""
     quote: Quoted | None = view.quotes.get(scope)
     is_seen = quote is not None
@@ -44,10 +44,10 @@ def place_at(view: MarketView, scope: str) -> Place | None:
         quote = view.quotes.get(tree_of(scope))
     if quote is None or quote.rate is None:
         return None
-    return Place(scope, quote.rate, is_seen and quote.idle, is_seen)
+    return ScopeToAsk(scope, quote.rate, is_seen and quote.idle, is_seen)
 
 
-class Asked(NamedTuple):
+class WishToAsk(NamedTuple):
     """A wish that could be made, whether it would be filled at once, whether its scope is seen."""
 
     wish: Wish
@@ -58,11 +58,11 @@ class Asked(NamedTuple):
 class Turns:
     """Asks in turn, for one node after the other of one step."""
 
-    def __init__(self, terms: Terms, view: MarketView) -> None:
+    def __init__(self, terms: TradingTerms, view: MarketView) -> None:
         self._resting = [(order.scope, order.limit) for order in own_orders(terms, view)]
         self._asked: Counter[str] = Counter()
 
-    def ask(self, wishes: Iterable[Asked]) -> list[Wish]:
+    def ask(self, wishes: Iterable[WishToAsk]) -> list[Wish]:
         """The wishes to make now for one node."""
         asked = []
         only_what_is_filled = False

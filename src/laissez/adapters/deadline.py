@@ -20,16 +20,15 @@ from typing import Any
 
 import msgspec
 
-from laissez.adapters.asking import Asked, Turns, place_at
+from laissez.adapters.asking import Turns, WishToAsk, scope_to_ask
 from laissez.adapters.budget import STEPS_COVERED
-from laissez.adapters.econ import EconAdapter, restart_of
-from laissez.adapters.econ import Offer as EconOffer
-from laissez.adapters.intent import Intent, Keep, Terms, Wish, own_holdings
+from laissez.adapters.econ import EconAdapter, WeighedWish, restart_of
+from laissez.adapters.intent import Intent, Keep, TradingTerms, Wish, own_holdings
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.urgency import (
+    DeadlinePlan,
     DeadlineWork,
     Hurry,
-    Plan,
     at_work,
     hurry,
     is_better,
@@ -44,7 +43,7 @@ from laissez.deadline.policy import Policy
 from laissez.model import Holding
 from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
-from laissez.workloads.application import US_PER_S
+from laissez.performance.application import US_PER_S
 
 JOB_PRICING = Pricing()
 WHY_URGENT = {
@@ -55,7 +54,7 @@ WHY_URGENT = {
 
 def deadline_adapter(
     app: DeadlineWork,
-    terms: Terms,
+    terms: TradingTerms,
     *,
     micros_per_unit: float,
     checkpoint_every_us: int,
@@ -85,7 +84,7 @@ def deadline_adapter(
 class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
     """`most_micros_per_hour` bounds what it offers when it is urgent, beside the budget."""
 
-    plan: Plan
+    plan: DeadlinePlan
     policy: Policy
     most_micros_per_hour: int = MAX_RATE
 
@@ -110,7 +109,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
 
     def offer(
         self, app: Any, view: MarketView, scope: str, coming: Sequence[str], spend: int
-    ) -> EconOffer | None:
+    ) -> WeighedWish | None:
         """What any application would order, as far as the budget bears it to the end."""
         offer = super().offer(app, view, scope, coming, spend)
         affordable = self.affordable(app, view, scope)
@@ -195,17 +194,17 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
 
     def _urgent_offers(
         self, app: DeadlineWork, view: MarketView, scopes: Sequence[str], why: str
-    ) -> Iterator[Asked]:
+    ) -> Iterator[WishToAsk]:
         for scope in scopes:
-            place, limit = place_at(view, scope), self.affordable(app, view, scope)
+            place, limit = scope_to_ask(view, scope), self.affordable(app, view, scope)
             if place is not None and limit >= 1:
                 is_filled = place.is_free and place.rate <= limit
                 wish = Wish(scope, limit, limit, why, rate=place.rate)
-                yield Asked(wish, is_filled, place.is_seen)
+                yield WishToAsk(wish, is_filled, place.is_seen)
 
     def _cost_there(self, app: DeadlineWork, view: MarketView, scope: str) -> tuple[bool, int]:
         """What is free first; then by what the rest would cost at the quote."""
-        place = place_at(view, scope)
+        place = scope_to_ask(view, scope)
         if place is None:
             return True, MAX_RATE * US_PER_HOUR
         return not place.is_free, place.rate * app.work_left_us(tree_of(scope))
@@ -256,7 +255,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         till_us = round((app.till_checkpoint_s(holding.resource) or 0) * US_PER_S)
         best, least = None, float(holding.rate * left_us)
         for scope in self.terms.scopes:
-            place = place_at(view, scope)
+            place = scope_to_ask(view, scope)
             if place is None or not place.is_free or tree_of(scope) not in app.kinds:
                 continue
             if tree_of(scope) == tree_of(holding.resource):
@@ -274,7 +273,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         return (Wish(best.scope, rate, rate, "the rest costs less there", rate=best.rate),)
 
 
-def _first_filled(offers: Sequence[Asked]) -> tuple[Wish, ...]:
+def _first_filled(offers: Sequence[WishToAsk]) -> tuple[Wish, ...]:
     """The first that would be filled at once, if there is one."""
     return tuple([offer.wish for offer in offers if offer.is_filled][:1])
 

@@ -24,22 +24,23 @@ from typing import Any
 import msgspec
 
 from laissez.adapters.adapter import Trader
-from laissez.adapters.asking import Asked, Turns, place_at
+from laissez.adapters.asking import Turns, WishToAsk, scope_to_ask
 from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import tree_of
-from laissez.workloads.application import Application, Worth
+from laissez.model.values import MICROS_PER_DOLLAR
+from laissez.performance.application import Application, Worth
 
 WISHES_MAX = 8
 FLOOR_MOVES = 1.25
 """So far above its floor a node is kept that nobody else wants."""
-WHY_KEPT = "without it {:.3g} of utility is lost, and {:.0f} s of work"
-WHY_WANTED = "one more adds {:.3g} of utility, {:.3g} at full use"
+WHY_KEPT = "its work is worth ${:.2f}/h, and {:.0f} s of it would have to be done again"
+WHY_WANTED = "one more is worth ${:.2f}/h now, ${:.2f}/h at full use"
 
 
-class Offer(msgspec.Struct, frozen=True):
+class WeighedWish(msgspec.Struct, frozen=True):
     """A wish that could be made, what it would bring, and whether it would be filled at once."""
 
     wish: Wish
@@ -101,7 +102,8 @@ class EconAdapter(Trader, frozen=True):
         nobody_else = holding.cause == "floor" and full >= rate and full > 0
         if nobody_else and self.pricing.variant != "paper":
             limit = max(limit, int(min(full, rate * FLOOR_MOVES)), 1)
-        return Keep(path, limit, WHY_KEPT, (worth.now, app.since_checkpoint_s(path)))
+        dollars = value * worth.now / MICROS_PER_DOLLAR
+        return Keep(path, limit, WHY_KEPT, (dollars, app.since_checkpoint_s(path)))
 
     def limit(self, app: Application, holding: Holding, worth: Worth, value: float) -> int:
         """Up to what rate to keep something worth this much that is lost with a node."""
@@ -142,7 +144,9 @@ class EconAdapter(Trader, frozen=True):
             if not offers:
                 break
             offers.sort(key=lambda offer: (not offer.is_free, offer.rate_per_unit))
-            wishes += turns.ask(Asked(offer.wish, offer.is_free, offer.is_seen) for offer in offers)
+            wishes += turns.ask(
+                WishToAsk(offer.wish, offer.is_free, offer.is_seen) for offer in offers
+            )
             coming.append(offers[0].wish.scope)
             if offers[0].is_free:
                 sure.append(offers[0].wish.scope)
@@ -157,7 +161,7 @@ class EconAdapter(Trader, frozen=True):
         coming: Sequence[str],
         sure: Sequence[str],
         spend: int,
-    ) -> Offer | None:
+    ) -> WeighedWish | None:
         """What a node is worth after all that may come, and no more than if what comes is only of
         its own kind and what is free: one that is of use beside another kind waits for that."""
         offer = self.offer(app, view, scope, coming, spend)
@@ -169,9 +173,9 @@ class EconAdapter(Trader, frozen=True):
 
     def offer(
         self, app: Application, view: MarketView, scope: str, coming: Sequence[str], spend: int
-    ) -> Offer | None:
+    ) -> WeighedWish | None:
         """The order that a node under a scope deserves, after those that are coming."""
-        place = place_at(view, scope)
+        place = scope_to_ask(view, scope)
         if place is None:
             return None
         worth = app.worth_of_gaining(scope, coming)
@@ -188,8 +192,9 @@ class EconAdapter(Trader, frozen=True):
                 limit = max(bid, min(full, int(self.value(app, view, spend + full) * worth.full)))
         if limit < 1:
             return None
-        wish = Wish(scope, max(1, bid), limit, WHY_WANTED, worth, place.rate)
-        return Offer(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
+        dollars = tuple(value * each / MICROS_PER_DOLLAR for each in worth)
+        wish = Wish(scope, max(1, bid), limit, WHY_WANTED, dollars, place.rate)
+        return WeighedWish(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
 
     def starts_in_s(self, app: Any, scope: str) -> float:
         """How long a node to come would cost and do nothing."""

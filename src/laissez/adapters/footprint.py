@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from laissez.adapters.adapter import Trader
-from laissez.adapters.asking import Asked, Turns, place_at
+from laissez.adapters.asking import Turns, WishToAsk, scope_to_ask
 from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
@@ -61,15 +61,15 @@ class Footprint(Trader, frozen=True):
                 borne.append(holding)
         return borne
 
-    def _offers(self, view: MarketView, spend: int, why: str) -> Iterator[Asked]:
+    def _offers(self, view: MarketView, spend: int, why: str) -> Iterator[WishToAsk]:
         """One order for each scope where the budget bears another node to its end."""
-        places = [place for scope in self.terms.scopes if (place := place_at(view, scope))]
+        places = [place for scope in self.terms.scopes if (place := scope_to_ask(view, scope))]
         places.sort(key=lambda place: place.is_seen and not place.is_free)
         for place in places:
             rate = place.rate if place.is_seen else self.limit
             if self._pace(view, spend + rate) == 1.0:
                 wish = Wish(place.scope, self.limit, self.limit, why, rate=rate)
-                yield Asked(wish, place.is_free and place.rate <= self.limit, place.is_seen)
+                yield WishToAsk(wish, place.is_free and place.rate <= self.limit, place.is_seen)
 
     def _pace(self, view: MarketView, spend: int) -> float:
         budget = self.terms.budget

@@ -10,7 +10,7 @@ be lost, and one bad minute would make the service give up the rest of the month
 from __future__ import annotations
 
 from laissez.adapters.econ import EconAdapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.pricing import Pricing
 
 SECONDS_PER_HOUR = 3_600
@@ -19,7 +19,7 @@ NODE_PRICING = Pricing()
 
 
 def inference_adapter(
-    terms: Terms, micros_per_thousand_requests: float, pricing: Pricing = NODE_PRICING
+    terms: TradingTerms, micros_per_thousand_requests: float, pricing: Pricing = NODE_PRICING
 ) -> EconAdapter:
     """Utility is requests per second, so a unit is worth what an hour of them is paid."""
     micros_per_unit = micros_per_thousand_requests * SECONDS_PER_HOUR / PRICED_REQUESTS

@@ -53,7 +53,7 @@ class Intent(msgspec.Struct, frozen=True):
     is_too_dear: bool = False
 
 
-class Terms(msgspec.Struct, frozen=True):
+class TradingTerms(msgspec.Struct, frozen=True):
     """How an adapter deals: under what name, within which scopes, how often, for how much."""
 
     name: str
@@ -73,12 +73,12 @@ class Terms(msgspec.Struct, frozen=True):
         return tuple(dict.fromkeys((*self.scopes, *trees)))
 
 
-def own_holdings(terms: Terms, view: MarketView) -> list[Holding]:
+def own_holdings(terms: TradingTerms, view: MarketView) -> list[Holding]:
     """What the tenant holds under the adapter's scopes."""
     under = tuple(f"{scope}/" for scope in terms.scopes)
     return [each for each in view.holdings if f"{each.resource}/".startswith(under)]
 
 
-def own_orders(terms: Terms, view: MarketView) -> list[OpenOrder]:
+def own_orders(terms: TradingTerms, view: MarketView) -> list[OpenOrder]:
     """The adapter's orders, known by their ids."""
     return [order for order in view.orders if order.order.startswith(terms.prefix)]

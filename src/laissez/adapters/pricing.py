@@ -29,7 +29,7 @@ from typing import Literal
 
 import msgspec
 
-from laissez.workloads.application import US_PER_S
+from laissez.performance.application import US_PER_S
 
 Variant = Literal["laissez", "paper"]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laissez.adapters.asking import place_at
+from laissez.adapters.asking import scope_to_ask
 from laissez.adapters.budget import Budget
 from laissez.adapters.econ import WISHES_MAX, EconAdapter
 from laissez.adapters.intent import Intent, Wish, own_holdings
@@ -31,7 +31,7 @@ from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import covers, tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.workloads.training import Group, Plan, TrainingJob, plan
+from laissez.performance.training import GpuGroup, TrainingJob, TrainingPlan, plan
 
 TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
@@ -103,7 +103,9 @@ class TrainingAdapter(EconAdapter, frozen=True):
             place for place in places if any(covers(scope, place) for scope in self.terms.scopes)
         )
 
-    def shadow_plan(self, app: TrainingJob, view: MarketView, held: Sequence[Holding]) -> Plan:
+    def shadow_plan(
+        self, app: TrainingJob, view: MarketView, held: Sequence[Holding]
+    ) -> TrainingPlan:
         """The best configuration at these prices, with what is held and what could be had.
 
         It is planned for what the deadline asks, also where something is free: a node beyond that
@@ -112,16 +114,16 @@ class TrainingAdapter(EconAdapter, frozen=True):
         places = [
             place
             for scope in dict.fromkeys((*self.near(app, held), *self.terms.scopes))
-            if tree_of(scope) in app.kinds and (place := place_at(view, scope)) is not None
+            if tree_of(scope) in app.kinds and (place := scope_to_ask(view, scope)) is not None
         ]
         free = [place for place in places if place.is_free]
         room = max(0, min(PER_SCOPE, app.spec.nodes_max - len(held)))
         groups = [
-            Group(each.resource, 1, rounded(each.rate))
+            GpuGroup(each.resource, 1, rounded(each.rate))
             for each in held
             if tree_of(each.resource) in app.kinds
         ]
-        groups += [Group(place.scope, room, rounded(place.rate)) for place in free or places]
+        groups += [GpuGroup(place.scope, room, rounded(place.rate)) for place in free or places]
         spend = sum(each.rate for each in held)
         return plan(
             app.spec.setup,

@@ -21,7 +21,7 @@ from typing import Protocol
 
 import msgspec
 
-from laissez.adapters.asking import place_at
+from laissez.adapters.asking import scope_to_ask
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.intent import own_orders
 from laissez.adapters.view import MarketView
@@ -29,7 +29,7 @@ from laissez.deadline.job import BadJob, Job, Kind, Observation, Offer, hours
 from laissez.deadline.policy import Policy
 from laissez.model import Holding
 from laissez.model.paths import tree_of
-from laissez.workloads.application import US_PER_S, Application
+from laissez.performance.application import US_PER_S, Application
 
 
 class DeadlineWork(Application, Protocol):
@@ -60,7 +60,7 @@ class Hurry(Enum):
     """The slack is down to the safety margin."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class DeadlinePlan(msgspec.Struct, frozen=True):
     """The job as the policies see it: on one node of the `reference` kind, from `released_us`."""
 
     job: Job
@@ -76,7 +76,7 @@ def plan_for(
     released_us: int,
     period_us: int,
     checkpoint_every_us: int,
-) -> Plan:
+) -> DeadlinePlan:
     """The job on the slowest kind of node that can be in time; made before the work begins.
 
     `kinds` are those that it may order.
@@ -97,7 +97,7 @@ def plan_for(
             job = Job(work_us, app.deadline_us - released_us, changeover_us, period_us)
         except BadJob:
             continue
-        return Plan(job, kind, released_us, checkpoint_every_us)
+        return DeadlinePlan(job, kind, released_us, checkpoint_every_us)
     raise BadJob(
         f"the deadline is {hours(app.deadline_us - released_us)} away, and even on {usable[-1]} "
         f"the work takes {hours(fastest_us)}, with {hours(cold_us)} for a start and "
@@ -108,7 +108,7 @@ def plan_for(
 
 
 def hurry(
-    plan: Plan,
+    plan: DeadlinePlan,
     policy: Policy,
     econ: EconAdapter,
     app: DeadlineWork,
@@ -125,7 +125,7 @@ def hurry(
 
 
 def observation(
-    plan: Plan,
+    plan: DeadlinePlan,
     econ: EconAdapter,
     app: DeadlineWork,
     view: MarketView,
@@ -148,14 +148,14 @@ def _spot(econ: EconAdapter, app: DeadlineWork, view: MarketView) -> Iterator[Of
     """What is free, or can't be seen and was not asked yet, and costs less than work is worth."""
     asked = {order.scope for order in own_orders(econ.terms, view)}
     for scope in econ.terms.scopes:
-        place, kind = place_at(view, scope), tree_of(scope)
+        place, kind = scope_to_ask(view, scope), tree_of(scope)
         if place is None or place.rate > _value(econ, app, kind):
             continue
         if place.is_free or not (place.is_seen or scope in asked):
             yield Offer(kind, Kind.SPOT, place.rate)
 
 
-def _held_as(plan: Plan, econ: EconAdapter, app: DeadlineWork, node: Holding) -> Offer:
+def _held_as(plan: DeadlinePlan, econ: EconAdapter, app: DeadlineWork, node: Holding) -> Offer:
     """No limit is higher while the job is patient."""
     kind = tree_of(node.resource)
     redone_s = plan.checkpoint_every_us / US_PER_S

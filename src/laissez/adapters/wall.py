@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from laissez.adapters.intent import Intent, Keep, Terms, Wish
+from laissez.adapters.intent import Intent, Keep, TradingTerms, Wish
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 
@@ -30,7 +30,7 @@ FOR_ORDERS = 2 / 3
 
 
 def within_budget(
-    intent: Intent, terms: Terms, view: MarketView, held: Sequence[Holding]
+    intent: Intent, terms: TradingTerms, view: MarketView, held: Sequence[Holding]
 ) -> tuple[Sequence[Keep], Sequence[Wish]]:
     """The intent as far as it can be paid for."""
     if terms.budget is None:

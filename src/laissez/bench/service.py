@@ -4,6 +4,10 @@ Before the load begins, a cluster of 10,240 resources is set up through the same
 for each connection (at most 200) holds its share of them. Afterwards the journal is read:
 `durable` is true only if every acknowledged command stands in it, under the sequence number that
 was acknowledged, in a file that is synced at every commit.
+
+Machines differ, and one machine from minute to minute. So beside the traders who wait for answers
+the limit of the machine is measured (see `limit`), in turns with the service, a round of each; the
+ratio of a pair of rounds is the figure that means the same everywhere.
 """
 
 from __future__ import annotations
@@ -24,6 +28,17 @@ from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
 
 TENANTS_MAX = 200
+NOBODYS_TOKEN = "none"
+OF_THE_LIMIT = (
+    "requests_per_s",
+    "p50_ms",
+    "p99_ms",
+    "durable",
+    "server_cpu",
+    "server_us",
+    "client_cpu",
+    "disk_syncs_per_s",
+)
 
 Say = Callable[[str], None]
 
@@ -51,6 +66,8 @@ TENANTS = Load(connections=1_000, requests_per_s=6_500)
 
 
 class Measured(msgspec.Struct, frozen=True):
+    """One round; `server_us` is the processor time that the server used for a request."""
+
     connections: int
     requests_per_s: float
     p50_ms: float
@@ -62,6 +79,7 @@ class Measured(msgspec.Struct, frozen=True):
     requests: int
     unanswered: int
     server_cpu: float
+    server_us: float
     client_cpu: float
     disk_syncs_per_s: float
 
@@ -71,7 +89,7 @@ def measure(load: Load, say: Say, folder: Path | None = None) -> Measured:
     with tempfile.TemporaryDirectory(prefix="laissez-bench-", dir=folder) as name:
         journal = Path(name)
         tokens = make_tokens(journal, min(load.connections, TENANTS_MAX))
-        with _start(journal) as server:
+        with _start_service(journal) as server:
             try:
                 url = _url(server)
                 say(f"filling {url}: 10,240 resources, {len(tokens.tenants)} tenants")
@@ -85,14 +103,33 @@ def measure(load: Load, say: Say, folder: Path | None = None) -> Measured:
         return _measured(load, seen, journal, server_cpu)
 
 
-def _start(folder: Path) -> subprocess.Popen[bytes]:
+def measure_limit(load: Load, say: Say, folder: Path | None = None) -> Measured:
+    """Run the same load against the limit of the machine."""
+    with tempfile.TemporaryDirectory(prefix="laissez-bench-", dir=folder) as name:
+        journal = Path(name)
+        with _start("laissez.bench.limit", name) as server:
+            try:
+                url = _url(server)
+                say(f"the limit of this machine: {load.connections} connections, {load.manner}")
+                before = _cpu_s(server.pid)
+                seen = _run_load(load, url, [NOBODYS_TOKEN], journal / "load.json")
+                server_cpu = _cpu_s(server.pid) - before
+            finally:
+                server.terminate()
+        return _measured(load, seen, journal, server_cpu)
+
+
+def _start_service(folder: Path) -> subprocess.Popen[bytes]:
     """A server as anybody would start it, but for a token's allowance: a load is one on purpose."""
     settings = Settings(
         limits=Limits(requests_per_s=1_000_000, burst=1_000_000, connections=10_000)
     )
-    command = [sys.executable, "-m", "laissez.service", str(folder)]
-    command += ["--settings", msgspec.json.encode(settings).decode()]
-    return subprocess.Popen(command, stdout=subprocess.PIPE)
+    given = msgspec.json.encode(settings).decode()
+    return _start("laissez.service", str(folder), "--settings", given)
+
+
+def _start(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE)
 
 
 def _url(server: subprocess.Popen[bytes]) -> str:
@@ -133,6 +170,7 @@ def _measured(load: Load, seen: Seen, folder: Path, server_cpu_s: float) -> Meas
         for request, sequence in pairs
     )
     answered = seen.accepted + seen.refused
+    seconds = load.seconds + load.warm_up_s
     return Measured(
         connections=load.connections,
         requests_per_s=round(seen.requests / seen.seconds, 1),
@@ -144,7 +182,8 @@ def _measured(load: Load, seen: Seen, folder: Path, server_cpu_s: float) -> Meas
         durable=durable and seen.unanswered == 0,
         requests=seen.requests,
         unanswered=seen.unanswered,
-        server_cpu=round(server_cpu_s / (load.seconds + load.warm_up_s), 3),
+        server_cpu=round(server_cpu_s / seconds, 3),
+        server_us=round(server_cpu_s * seen.seconds / seconds / max(seen.requests, 1) * 1e6, 1),
         client_cpu=seen.client_cpu,
         disk_syncs_per_s=syncs_per_s,
     )
@@ -162,35 +201,60 @@ def _cpu_s(pid: int) -> float:
 class Rounds(msgspec.Struct, frozen=True):
     """Several rounds of one load, each on a service of its own: the one with the median p99.
 
-    Machines are shared and have moods: how far the rounds lie apart is part of the result.
+    Machines are shared and have moods: how far the rounds lie apart is part of the result. `limits`
+    has a round of the machine's limit for each, measured beside it, or none at all.
     """
 
-    median: Measured
-    p99_ms_of_rounds: list[float]
-    requests_per_s_of_rounds: list[float]
+    measured: list[Measured]
+    limits: list[Measured] = []
+
+    @property
+    def median(self) -> Measured:
+        by_p99 = sorted(self.measured, key=lambda each: each.p99_ms)
+        median = by_p99[len(by_p99) // 2]
+        if not all(each.durable for each in self.measured):
+            median = msgspec.structs.replace(median, durable=False)
+        return median
+
+    @property
+    def ratios(self) -> list[float]:
+        """What the service reached, as a share of the limit, round by round."""
+        return [
+            round(service.requests_per_s / max(limit.requests_per_s, 1), 3)
+            for service, limit in zip(self.measured, self.limits, strict=False)
+        ]
 
     def document(self) -> dict[str, Any]:
-        return {
+        found = {
             **msgspec.structs.asdict(self.median),
-            "p99_ms_of_rounds": self.p99_ms_of_rounds,
-            "requests_per_s_of_rounds": self.requests_per_s_of_rounds,
+            "p99_ms_of_rounds": [each.p99_ms for each in self.measured],
+            "requests_per_s_of_rounds": [each.requests_per_s for each in self.measured],
         }
+        if self.limits:
+            by_speed = sorted(self.limits, key=lambda each: each.requests_per_s)
+            limit = msgspec.structs.asdict(by_speed[len(by_speed) // 2])
+            found["limit"] = {name: limit[name] for name in OF_THE_LIMIT}
+            found["ratio"] = sorted(self.ratios)[len(self.ratios) // 2]
+            found["ratio_of_rounds"] = self.ratios
+        return found
 
 
 def measure_rounds(load: Load, rounds: int, say: Say, folder: Path | None = None) -> Rounds:
-    measured = [
-        measure(msgspec.structs.replace(load, seed=load.seed + number), say, folder)
-        for number in range(rounds)
-    ]
-    by_p99 = sorted(measured, key=lambda each: each.p99_ms)
-    median = by_p99[len(by_p99) // 2]
-    if not all(each.durable for each in measured):
-        median = msgspec.structs.replace(median, durable=False)
-    return Rounds(
-        median,
-        [each.p99_ms for each in measured],
-        [each.requests_per_s for each in measured],
-    )
+    """Rounds of the service; with traders that wait, in turns with rounds of the limit.
+
+    At a fixed rate both would do what is offered, and their ratio would say nothing.
+    """
+    measured: list[Measured] = []
+    limits: list[Measured] = []
+    for number in range(rounds):
+        this_one = msgspec.structs.replace(load, seed=load.seed + number)
+        turns = [(measure, measured)]
+        if load.requests_per_s is None:
+            turns.append((measure_limit, limits))
+        # Who goes first changes, so that what drifts favours neither.
+        for run, into in reversed(turns) if number % 2 else turns:
+            into.append(run(this_one, say, folder))
+    return Rounds(measured, limits)
 
 
 def all_loads(

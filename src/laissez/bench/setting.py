@@ -111,13 +111,19 @@ async def _send(url: str, secret: str, instructions: list[Instruction]) -> None:
     transport.disconnect()
 
 
+class _Keyed(msgspec.Struct):
+    """Of what stands in a journal, by whoever wrote it, no more than the key."""
+
+    key: str | None = None
+
+
 def journaled_keys(folder: Path) -> tuple[dict[int, str | None], float]:
     """The key of every entry in a journal, and how many groups a second were written."""
     journal = SqliteJournal(folder, read_only=True)
     keys: dict[int, str | None] = {}
     instants = []
     for group in journal.groups():
-        entries = group.read()
+        entries = msgspec.json.decode(group.entries, type=list[_Keyed])
         for sequence, entry in enumerate(entries, group.first):
             keys[sequence] = entry.key
         if any(entry.key is not None for entry in entries):

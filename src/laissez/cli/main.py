@@ -17,68 +17,72 @@ import click
 from click.shell_completion import CompletionItem
 
 from laissez import __version__
-from laissez.cli.exits import MEANINGS, Exit, Failure, tell_failure, usage_failure
+from laissez.cli.terminal.exits import MEANINGS, Exit, Failure, tell_failure, usage_failure
 
 
-class Entry(NamedTuple):
-    """A command: its name, its module, and its help in one line."""
+class CommandEntry(NamedTuple):
+    """A command: its name, its module in this room, and its help in one line."""
 
     name: str
     module: str
     help: str
 
 
-COMMANDS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+COMMANDS: tuple[tuple[str, tuple[CommandEntry, ...]], ...] = (
     (
         "The service",
         (
-            Entry("up", "laissez.cli.up", "Start the service."),
-            Entry("login", "laissez.cli.access", "Remember a service and the token for it."),
-            Entry("logout", "laissez.cli.access", "Forget the service and the token."),
-            Entry("status", "laissez.cli.access", "Say who you are, and where the market is."),
+            CommandEntry("up", "operator.up", "Start the service."),
+            CommandEntry("login", "everybody.access", "Remember a service and the token for it."),
+            CommandEntry("logout", "everybody.access", "Forget the service and the token."),
+            CommandEntry(
+                "status",
+                "everybody.access",
+                "Say who you are, and where the market is.",
+            ),
         ),
     ),
     (
         "Buying",
         (
-            Entry("quote", "laissez.cli.orders", "Say what a resource would cost now."),
-            Entry("buy", "laissez.cli.buying", "Order resources under a scope."),
-            Entry("orders", "laissez.cli.orders", "List the orders that wait."),
-            Entry("amend", "laissez.cli.orders", "Change the terms of an order."),
-            Entry("cancel", "laissez.cli.orders", "End orders."),
+            CommandEntry("quote", "tenant.orders", "Say what a resource would cost now."),
+            CommandEntry("buy", "tenant.buying", "Order resources under a scope."),
+            CommandEntry("orders", "tenant.orders", "List the orders that wait."),
+            CommandEntry("amend", "tenant.orders", "Change the terms of an order."),
+            CommandEntry("cancel", "tenant.orders", "End orders."),
         ),
     ),
     (
         "Holding",
         (
-            Entry("holdings", "laissez.cli.holdings", "List what is held, and at what rate."),
-            Entry("limit", "laissez.cli.holdings", "Set how far you follow a rate."),
-            Entry("release", "laissez.cli.holdings", "Give held resources back."),
-            Entry("bill", "laissez.cli.billing", "Say what is owed, and explain it."),
-            Entry("events", "laissez.cli.events", "Follow what happens, as it happens."),
+            CommandEntry("holdings", "tenant.holdings", "List what is held, and at what rate."),
+            CommandEntry("limit", "tenant.holdings", "Set how far you follow a rate."),
+            CommandEntry("release", "tenant.holdings", "Give held resources back."),
+            CommandEntry("bill", "tenant.billing", "Say what is owed, and explain it."),
+            CommandEntry("events", "everybody.events", "Follow what happens, as it happens."),
         ),
     ),
     (
         "Planning",
         (
-            Entry(
+            CommandEntry(
                 "deadline",
-                "laissez.cli.deadline",
+                "evaluator.deadline",
                 "Finish in time on capacity that comes and goes.",
             ),
         ),
     ),
     (
         "Trading",
-        (Entry("adapter", "laissez.cli.adapter", "Let an adapter trade for a workload."),),
+        (CommandEntry("adapter", "tenant.adapter", "Let an adapter trade for a workload."),),
     ),
     (
         "Evaluating",
         (
-            Entry("sim", "laissez.cli.sim", "Try a market on your own cluster."),
-            Entry(
+            CommandEntry("sim", "evaluator.sim", "Try a market on your own cluster."),
+            CommandEntry(
                 "reproduce",
-                "laissez.cli.reproduce",
+                "evaluator.reproduce",
                 "Run the simulations behind a figure, and show it.",
             ),
         ),
@@ -86,20 +90,30 @@ COMMANDS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Operating",
         (
-            Entry("topology", "laissez.cli.topology", "Add, show and take out resources."),
-            Entry("floor", "laissez.cli.steering", "Set and show floors."),
-            Entry("inframap", "laissez.cli.inframap", "Let power, carbon and load set floors."),
-            Entry("guard", "laissez.cli.steering", "Set and show volatility guards."),
-            Entry("tenants", "laissez.cli.steering", "List who orders, holds or owes."),
-            Entry("tokens", "laissez.cli.administration", "Create, list and revoke tokens."),
-            Entry("webhooks", "laissez.cli.administration", "Add, list and remove webhooks."),
-            Entry("journal", "laissez.cli.journal", "Check, export and copy a journal."),
-            Entry("bench", "laissez.cli.bench", "Measure the service on this machine."),
+            CommandEntry("topology", "operator.topology", "Add, show and take out resources."),
+            CommandEntry("floor", "operator.steering", "Set and show floors."),
+            CommandEntry(
+                "inframap",
+                "operator.inframap",
+                "Let power, carbon and load set floors.",
+            ),
+            CommandEntry("guard", "operator.steering", "Set and show volatility guards."),
+            CommandEntry("tenants", "operator.steering", "List who orders, holds or owes."),
+            CommandEntry("tokens", "operator.administration", "Create, list and revoke tokens."),
+            CommandEntry("webhooks", "operator.administration", "Add, list and remove webhooks."),
+            CommandEntry("journal", "operator.journal", "Check, export and copy a journal."),
+            CommandEntry("bench", "operator.bench", "Measure the service on this machine."),
         ),
     ),
     (
         "The shell",
-        (Entry("completion", "laissez.cli.completion", "Print the script that completes words."),),
+        (
+            CommandEntry(
+                "completion",
+                "everybody.completion",
+                "Print the script that completes words.",
+            ),
+        ),
     ),
 )
 
@@ -118,9 +132,23 @@ class LazyGroup(click.Group):
         for _, entries in COMMANDS:
             for entry in entries:
                 if entry.name == cmd_name:
-                    command: click.Command = getattr(import_module(entry.module), entry.name)
+                    command: click.Command = getattr(
+                        import_module(f"laissez.cli.{entry.module}"), entry.name
+                    )
                     return command
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        known = self.list_commands(ctx)
+        if name in known or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        # As click itself says it in groups whose commands it knows.
+        near = import_module("difflib").get_close_matches(name, known)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, entries in COMMANDS:
@@ -166,7 +194,7 @@ def _failure_of(error: Exception, arguments: Sequence[str]) -> Failure:
     if isinstance(error, click.ClickException):
         return usage_failure(error)
     command = next((word for word in arguments if not word.startswith("-")), "")
-    failure: Failure = import_module("laissez.cli.failures").failure_of(error, command)
+    failure: Failure = import_module("laissez.cli.terminal.failures").failure_of(error, command)
     return failure
 
 

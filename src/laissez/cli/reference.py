@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import click
 
-from laissez.cli.exits import MEANINGS
 from laissez.cli.main import cli
+from laissez.cli.terminal.exits import MEANINGS
 
 WIDTH = 88
 
@@ -28,7 +28,8 @@ The `code` of an error is one of the market's or the service's, if they refuse s
 `usage` (an option, or what it names), `bad_file` (a file that you wrote; `problems` has the `file`,
 `line`, `column` and `message` of each), `bad_topology`, `file` (one that can't be opened),
 `extra_missing` (a package that comes with an extra), `login_needed`, `unreachable`,
-`journal_unsound`, `refused` or `defect`. Ctrl-C ends without a word.
+`journal_unsound`, `folder_in_use`, `stopped`, `refused` or `defect`. Ctrl-C ends without a word,
+unless something goes on without the command.
 
 ## Exit codes
 

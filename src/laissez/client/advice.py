@@ -40,7 +40,9 @@ def preview_order(
         raise ValueError("give a price, a limit or both: the market has to know how far you go")
     if price is None:
         if quote is None:
-            raise ValueError(f"{scope} is not visible to you, so give the price of the order")
+            raise ValueError(
+                f"you see no quote of {scope}: check the name, or give the price of the order"
+            )
         price = limit if quote.rate is None else max(1, min(quote.rate, limit))
     if not 0 < price <= limit:
         raise ValueError(
@@ -55,7 +57,7 @@ def preview_order(
 def _forecast(scope: str, price: int, limit: int, quote: Quoted | None) -> str:
     rests = f"the order would rest at {show_rate(price)}, unless that passes {UNSEEN}"
     if quote is None:
-        return f"{scope} is not visible to you; if nothing is idle there at your limit, {rests}"
+        return f"you see no quote of {scope}; if nothing is idle there at your limit, {rests}"
     if quote.rate is None:
         return f"there is nothing under {scope} that is not yours already; {rests}"
     if not quote.idle:

@@ -7,30 +7,32 @@ exchange's `Answer` or raises. What makes requests arrive is in `link`, what mak
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Mapping
 from itertools import count
 from typing import Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
+from laissez.client.bulk import Bulk, Outcomes
 from laissez.client.errors import ConnectionFailed, LaissezError, Refusal, check_accepted, refusal
+from laissez.client.following import OrderEnd, follow
 from laissez.client.held import AsyncHold, Watch
-from laissez.client.link import Answered, Asked, Link, Streamed
+from laissez.client.link import AnyRequest, AnyResponse, Link, Streamed
 from laissez.client.login import find_login
 from laissez.client.money import (
-    Duration,
     Expiry,
     Money,
+    TimeSpan,
     instant_us,
     micros_per_hour,
     optional_duration_us,
     optional_instant_us,
     optional_micros_per_hour,
 )
-from laissez.client.stream import Reader, Stream
+from laissez.client.stream import Stream, StreamReader
 from laissez.model import (
     AddWebhook,
     Administration,
@@ -73,6 +75,7 @@ from laissez.model import (
     ResourceList,
     RevokeToken,
     Role,
+    ServiceCode,
     Status,
     TenantList,
     TenantSummary,
@@ -89,9 +92,10 @@ from laissez.model import (
 )
 
 DEFAULT_RETRY_FOR_S = 15.0
-WINDOW = 256
 
 T = TypeVar("T")
+L = TypeVar("L", OrderList, HoldingList, ResourceList, TenantList)
+BEGINNINGS_MAX = 5
 
 
 class AsyncClient:
@@ -139,11 +143,13 @@ class AsyncClient:
 
     async def orders(self, tenant: str | None = None) -> tuple[OpenOrder, ...]:
         """The live orders."""
-        return (await self._told(AskOrders(tenant), OrderList)).orders
+        pages = await self._pages(lambda after: AskOrders(tenant, after), OrderList)
+        return tuple(order for page in pages for order in page.orders)
 
     async def holdings(self, tenant: str | None = None) -> tuple[Holding, ...]:
         """What is held, at what rate and limit."""
-        return (await self._told(AskHoldings(tenant), HoldingList)).holdings
+        pages = await self._pages(lambda after: AskHoldings(tenant, after), HoldingList)
+        return tuple(holding for page in pages for holding in page.holdings)
 
     async def bill(self, tenant: str | None = None, *, explain: bool = False) -> Bill:
         """What is owed, exactly; `explain` adds why."""
@@ -151,7 +157,8 @@ class AsyncClient:
 
     async def resources(self, scope: str | None = None) -> tuple[Resource, ...]:
         """Operator: what is on the market, with owner and rate."""
-        return (await self._told(AskResources(scope), ResourceList)).resources
+        pages = await self._pages(lambda after: AskResources(scope, after), ResourceList)
+        return tuple(resource for page in pages for resource in page.resources)
 
     async def floors(self) -> FloorList:
         """Operator: floors, guards and cordons."""
@@ -159,7 +166,8 @@ class AsyncClient:
 
     async def tenants(self) -> tuple[TenantSummary, ...]:
         """Operator: everybody who has an order, a holding or a bill."""
-        return (await self._told(AskTenants(), TenantList)).tenants
+        pages = await self._pages(AskTenants, TenantList)
+        return tuple(tenant for page in pages for tenant in page.tenants)
 
     # A tenant's changes -----------------------------------------------------------------------
 
@@ -226,8 +234,8 @@ class AsyncClient:
         *,
         rise: int | None = None,
         fall: Money | None = None,
-        hold: Duration | None = None,
-        window: Duration | None = None,
+        hold: TimeSpan | None = None,
+        window: TimeSpan | None = None,
         key: str | None = None,
     ) -> Answer:
         """Set the guards of a tree, all at once; `rise` is in basis points, None is off."""
@@ -283,31 +291,26 @@ class AsyncClient:
         instructions: Iterable[Instruction],
         *,
         progress: Callable[[int, int], None] | None = None,
+        outcomes: Outcomes | None = None,
     ) -> list[Answer | Refused]:
-        """Make many changes, a window of them under way at once; the outcomes in their order.
+        """Make many changes, as fast as the exchange takes them; the outcomes in their order.
 
         They are sent in order, too, but one that finds the exchange busy is sent again after
         others: send what depends on another's outcome when that is known. A refusal is an
         outcome; no answer at all ends everything with ConnectionFailed.
+
+        A dict given as `outcomes` is filled as they come, by place. So whoever is interrupted
+        knows what was done: what is not in it was not sent, or no answer came in time.
         """
-        wanted = list(instructions)
-        outcomes: dict[int, Answer | Refused] = {}
-        rest = iter(enumerate(wanted))
+        known = {} if outcomes is None else outcomes
+        patience_s = self._link.retry_for_s
+        bulk = Bulk(
+            self._send, self._new_key, instructions, known, progress=progress, patience_s=patience_s
+        )
+        return await bulk.run()
 
-        async def work() -> None:
-            for index, do in rest:
-                outcomes[index] = _answer(do, await self._link.ask(do, self._new_key()))
-                if progress is not None:
-                    progress(len(outcomes), len(wanted))
-
-        workers = [asyncio.create_task(work()) for _ in range(min(WINDOW, len(wanted)))]
-        try:
-            await asyncio.gather(*workers)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
-        return [outcomes[index] for index in range(len(wanted))]
+    async def _send(self, do: Instruction, key: str) -> Answer | Refused:
+        return _answer(do, await self._link.ask(do, key, is_paced=True))
 
     # The stream -------------------------------------------------------------------------------
 
@@ -319,22 +322,55 @@ class AsyncClient:
         Goes on after a lost connection by itself, without gap or repetition. Where the exchange
         no longer keeps what was missed there is a `Resync`: read your state anew.
         """
+        async with contextlib.aclosing(self.event_batches(after, rates, quotes)) as batches:
+            async for batch in batches:
+                for said in batch:
+                    yield said
+
+    async def event_batches(
+        self, after: int | None, rates: bool, quotes: Collection[str]
+    ) -> AsyncGenerator[list[Streamed], None]:
+        """What is under `events`: everything there is to read, each time somebody reads."""
         reader = await self.open_reader(after, rates, quotes)
         try:
             while True:
-                for said in await reader.take():
-                    yield said
+                yield await reader.take()
         finally:
             self.close_reader(reader)
 
-    async def open_reader(self, after: int | None, rates: bool, quotes: Collection[str]) -> Reader:
-        """What is under `events`: somebody who listens from now on."""
-        reader = Reader(after, rates, quotes)
+    async def open_reader(
+        self, after: int | None, rates: bool, quotes: Collection[str]
+    ) -> StreamReader:
+        """Somebody who listens from now on, until `close_reader`."""
+        reader = StreamReader(after, rates, quotes)
         await self._stream.join(reader)
         return reader
 
-    def close_reader(self, reader: Reader) -> None:
+    def close_reader(self, reader: StreamReader) -> None:
         self._stream.leave(reader)
+
+    async def follow_orders(
+        self, orders: Iterable[str], *, after: int | None = None, wait_s: float | None = None
+    ) -> AsyncIterator[OrderEnd]:
+        """How each of these orders ends, as it ends, until all have or `wait_s` is over.
+
+        With `after`, a sequence number before they were placed (`answer.sequence - 1`), those that
+        have ended meanwhile are told, too. Orders not told of are still open. Stopping early, or
+        being stopped, changes nothing: the orders wait on in the market.
+        """
+        async with contextlib.aclosing(follow(self, orders, after, wait_s)) as batches:
+            async for ends in batches:
+                for end in ends:
+                    yield end
+
+    async def wait_order(
+        self, order: str, *, after: int | None = None, wait_s: float | None = None
+    ) -> OrderEnd | None:
+        """How this order ends; None if it is still open after `wait_s`. As `follow_orders`."""
+        async with contextlib.aclosing(follow(self, [order], after, wait_s)) as batches:
+            async for ends in batches:
+                return ends[0]
+        return None
 
     # Holding and advice -----------------------------------------------------------------------
 
@@ -403,6 +439,21 @@ class AsyncClient:
             raise refusal(said)
         return check_accepted(said)
 
+    async def _pages(self, ask: Callable[[str | None], Question], expected: type[L]) -> list[L]:
+        """All pages of a list; from the beginning again, if it changes where one begins."""
+        pages: list[L] = []
+        after, beginnings = None, 1
+        while not pages or after is not None:
+            try:
+                pages.append(await self._told(ask(after), expected))
+                after = pages[-1].next
+            except Refusal as refused:
+                if refused.code != ServiceCode.LIST_CHANGED or beginnings == BEGINNINGS_MAX:
+                    raise
+                beginnings += 1
+                pages, after = [], None
+        return pages
+
     async def _told(
         self, do: Question | Administration, expected: type[T], key: str | None = None
     ) -> T:
@@ -416,13 +467,13 @@ class AsyncClient:
         return said.told
 
 
-def _answer(do: Instruction, said: Answered) -> Answer | Refused:
+def _answer(do: Instruction, said: AnyResponse) -> Answer | Refused:
     if not isinstance(said, Answer | Refused):
         raise _unexpected(do, said)
     return said
 
 
-def _unexpected(do: Asked, said: Answered) -> LaissezError:
+def _unexpected(do: AnyRequest, said: AnyResponse) -> LaissezError:
     return ConnectionFailed(
         f"{type(do).__name__} was answered by {type(said).__name__}, which this version does not "
         "expect; use a client of the exchange's version"

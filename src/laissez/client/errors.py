@@ -6,8 +6,8 @@
     ├── NotFilled            a hold did not get its resource
     └── Refusal              the exchange said no: a code for programs, a sentence for people
         ├── Unauthenticated  the token is unknown, expired or revoked
-        ├── Forbidden        the token's role may not do this
-        └── Rejected         the market refused a change; `answer` is all of what it said
+        ├── NotPermitted     the token's role may not do this
+        └── ChangeRejected   the market refused a change; `answer` is all of what it said
 
 Arguments that can't be sent at all, a float for money say, are TypeError and ValueError. No error
 ever carries a token.
@@ -15,8 +15,7 @@ ever carries a token.
 
 from __future__ import annotations
 
-from laissez.model import Answer, Refused, ServiceCode
-from laissez.model import Rejected as RejectedEvent
+from laissez.model import Answer, Refused, Rejected, ServiceCode
 
 
 class LaissezError(Exception):
@@ -60,11 +59,11 @@ class Unauthenticated(Refusal):
     """The token is unknown, expired or revoked."""
 
 
-class Forbidden(Refusal):
+class NotPermitted(Refusal):
     """The token's role may not do this."""
 
 
-class Rejected(Refusal):
+class ChangeRejected(Refusal):
     """The market refused a change. What fell due before it, if anything, is in the answer too."""
 
     def __init__(self, code: str, message: str, answer: Answer) -> None:
@@ -75,7 +74,7 @@ class Rejected(Refusal):
 
 _KINDS: dict[str, type[Refusal]] = {
     ServiceCode.UNAUTHENTICATED: Unauthenticated,
-    ServiceCode.FORBIDDEN: Forbidden,
+    ServiceCode.FORBIDDEN: NotPermitted,
 }
 
 
@@ -88,6 +87,6 @@ def refusal(refused: Refused) -> Refusal:
 def check_accepted(answer: Answer) -> Answer:
     """The answer, unless its last word is that the market refused."""
     last = answer.events[-1] if answer.events else None
-    if isinstance(last, RejectedEvent):
-        raise Rejected(last.code, last.message, answer)
+    if isinstance(last, Rejected):
+        raise ChangeRejected(last.code, last.message, answer)
     return answer

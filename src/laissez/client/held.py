@@ -17,10 +17,10 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from laissez.client.errors import LaissezError, NotFilled, Refusal, Rejected
+from laissez.client.errors import ChangeRejected, LaissezError, NotFilled, Refusal
 from laissez.client.link import RETRIED, Streamed
 from laissez.client.money import Expiry, Money
-from laissez.client.stream import Listener, Stream
+from laissez.client.stream import Stream, StreamListener
 from laissez.model import (
     Answer,
     Cancelled,
@@ -48,7 +48,7 @@ class Gone(msgspec.Struct, frozen=True):
     reason: Literal["own_order", "unseen"]
 
 
-class Desk(Protocol):
+class HoldClient(Protocol):
     """What a hold asks of the client."""
 
     async def place(
@@ -68,10 +68,10 @@ class Desk(Protocol):
     async def why(self, order: str) -> str: ...
 
 
-class Watch(Listener):
+class Watch(StreamListener):
     """What became of one order, and then of its resource."""
 
-    def __init__(self, desk: Desk, others: set[Watch]) -> None:
+    def __init__(self, desk: HoldClient, others: set[Watch]) -> None:
         super().__init__()
         self.order = f"hold-{secrets.token_hex(8)}"
         self.placed: Placed | None = None
@@ -176,7 +176,7 @@ class Watch(Listener):
 class AsyncHeld:
     """A held resource."""
 
-    def __init__(self, watch: Watch, desk: Desk) -> None:
+    def __init__(self, watch: Watch, desk: HoldClient) -> None:
         assert watch.filled is not None
         self._watch = watch
         self._desk = desk
@@ -221,7 +221,7 @@ class AsyncHold:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: HoldClient,
         stream: Stream,
         watches: set[Watch],
         scope: str,
@@ -298,7 +298,7 @@ class AsyncHold:
         why = await self._desk.why(watch.order)
         try:
             await self._desk.cancel(watch.order)
-        except Rejected:
+        except ChangeRejected:
             await watch.read_state()
         else:
             watch.ended = f"within {self._wait_s:g} s; {why}"
@@ -320,11 +320,11 @@ class AsyncHold:
         if watch.filled is None and watch.ended is None:
             try:
                 await self._desk.cancel(watch.order)
-            except Rejected:
+            except ChangeRejected:
                 await watch.read_state()
         self._stream.leave(watch)  # what follows is our own doing, and no loss
         if watch.filled is not None and watch.lost is None:
             try:
                 await self._desk.release(watch.filled.resource)
-            except Rejected:
+            except ChangeRejected:
                 return  # lost at the last moment

@@ -50,8 +50,8 @@ from laissez.model import (
     encode,
 )
 
-Asked = Instruction | Question | Administration | Subscribe
-Answered = Answer | Reply | Subscribed | Refused
+AnyRequest = Instruction | Question | Administration | Subscribe
+AnyResponse = Answer | Reply | Subscribed | Refused
 Streamed = Happened | Rates | Quotes | Resync
 
 RETRIED = frozenset(
@@ -63,6 +63,8 @@ RETRIED = frozenset(
         ServiceCode.NOT_DURABLE,
     )
 )
+# Refusals that say: not so fast. Whoever sends many changes paces them by these.
+PACED = frozenset((ServiceCode.BUSY, ServiceCode.TOO_MANY_REQUESTS))
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 SILENCE = "it does not answer"
@@ -71,15 +73,26 @@ SILENCE = "it does not answer"
 class Call:
     """A request that waits for its answer."""
 
-    __slots__ = ("answer", "deadline", "frame", "id", "key", "refused", "retry", "times_refused")
+    __slots__ = (
+        "answer",
+        "deadline",
+        "frame",
+        "id",
+        "is_paced",
+        "key",
+        "refused",
+        "retry",
+        "times_refused",
+    )
 
     def __init__(
-        self, number: int, frame: bytes, key: str | None, answer: asyncio.Future[Answered]
+        self, number: int, frame: bytes, key: str | None, answer: asyncio.Future[AnyResponse]
     ) -> None:
         self.id = number
         self.frame = frame
         self.key = key
         self.answer = answer
+        self.is_paced = False
         self.deadline = 0.0
         self.refused: Refused | None = None
         self.times_refused = 0
@@ -89,7 +102,7 @@ class Call:
 class Link:
     def __init__(self, login: Login, *, retry_for_s: float, ca_file: str | None) -> None:
         self._login = login
-        self._retry_for_s = retry_for_s
+        self.retry_for_s = retry_for_s
         self._tls: ssl.SSLContext | None = None
         if login.url.startswith("https:"):
             self._tls = ssl.create_default_context(cafile=ca_file)
@@ -106,14 +119,20 @@ class Link:
         self._give_up_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def ask(self, do: Asked, key: str | None = None) -> Answered:
-        """Ask until it is answered, by whatever it is; ConnectionFailed if it never is."""
+    async def ask(
+        self, do: AnyRequest, key: str | None = None, *, is_paced: bool = False
+    ) -> AnyResponse:
+        """Ask until it is answered, by whatever it is; ConnectionFailed if it never is.
+
+        Who paces its requests itself is told of being too fast at once.
+        """
         if self._closed:
             raise ConnectionFailed("this client is closed; make another", key)
         loop = asyncio.get_running_loop()
         number = next(self._ids)
         call = Call(number, _encoded(Request(number, do, key)), key, loop.create_future())
-        call.deadline = loop.time() + self._retry_for_s
+        call.is_paced = is_paced
+        call.deadline = loop.time() + self.retry_for_s
         self._calls[number] = call
         if self._give_up_timer is None:
             self._give_up_timer = loop.call_at(call.deadline, self._give_up)
@@ -180,16 +199,16 @@ class Link:
 
     def _will_retry(self, call: Call, refused: Refused) -> bool:
         """Send a call again later, if its refusal is for now only and there is time."""
-        if refused.code not in RETRIED:
+        if refused.code not in RETRIED or (call.is_paced and refused.code in PACED):
             return False
         loop = asyncio.get_running_loop()
         call.refused = refused
-        pause_s = max((refused.retry_after_ms or 0) / 1_000, _pause_s(call.times_refused))
+        after_s = max((refused.retry_after_ms or 0) / 1_000, pause_s(call.times_refused))
         call.times_refused += 1
-        if loop.time() + pause_s >= call.deadline:
+        if loop.time() + after_s >= call.deadline:
             return False
         avoided = self._connection if refused.code == ServiceCode.STOPPING else None
-        call.retry = loop.call_later(pause_s, self._send_again, call, avoided)
+        call.retry = loop.call_later(after_s, self._send_again, call, avoided)
         return True
 
     def _send_again(self, call: Call, avoided: Connection | None) -> None:
@@ -215,7 +234,7 @@ class Link:
     async def _try_to_connect(self) -> bool:
         """Try once, after a pause if the last time was in vain; True if this is the end of it."""
         if self._failures:
-            await asyncio.sleep(_pause_s(self._failures))
+            await asyncio.sleep(pause_s(self._failures))
         self._failures += 1
         try:
             connection = await dial(self._login, self._tls, self._said, self._lost)
@@ -271,7 +290,7 @@ class Link:
     def _failure(self, call: Call) -> LaissezError:
         if isinstance(self._trouble, Refused):
             return refusal(self._trouble)
-        what = f"no answer from {self._login.url} in {self._retry_for_s:g} s ({self._trouble})"
+        what = f"no answer from {self._login.url} in {self.retry_for_s:g} s ({self._trouble})"
         if call.key is None:
             return ConnectionFailed(f"{what}; check the address, or try again later")
         return ConnectionFailed(
@@ -300,7 +319,7 @@ def _encoded(request: Request) -> bytes:
     return frame
 
 
-def _pause_s(failures: int) -> float:
+def pause_s(failures: int) -> float:
     """Longer each time, and never the same for two clients that lost one exchange together."""
     longest: float = min(FIRST_PAUSE_S * 2 ** min(failures, 10), LONGEST_PAUSE_S)
     return random.uniform(longest / 2, longest)

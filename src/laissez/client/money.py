@@ -13,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from laissez import amounts
+from laissez.model import dollars
 from laissez.model.values import CHARGE_UNITS_PER_MICRO_DOLLAR, MAX_RATE, MICROS_PER_DOLLAR
 
 MICROS_PER_CHARGE_STEP = 100
 
 Money = int | str | Decimal
 """Micro-dollars per hour (int), or dollars per hour (str, Decimal)."""
-Duration = int | str | timedelta
+TimeSpan = int | str | timedelta
 """Microseconds (int), a number with a unit ("30m"), or a timedelta."""
 Expiry = int | str | timedelta | datetime
 """An instant: microseconds since 1970 (int), a datetime with a zone, or a duration from now."""
@@ -62,7 +63,7 @@ def _whole_micros(dollars: Decimal) -> int:
     return micros
 
 
-def duration_us(duration: Duration) -> int:
+def duration_us(duration: TimeSpan) -> int:
     """A length of time in microseconds."""
     if isinstance(duration, timedelta):
         return duration // timedelta(microseconds=1)
@@ -79,7 +80,7 @@ def duration_us(duration: Duration) -> int:
         raise ValueError(f"{duration[:40]!r} {error}") from None
 
 
-def optional_duration_us(duration: Duration | None) -> int | None:
+def optional_duration_us(duration: TimeSpan | None) -> int | None:
     return None if duration is None else duration_us(duration)
 
 
@@ -98,19 +99,10 @@ def optional_instant_us(expires: Expiry | None) -> int | None:
     return None if expires is None else instant_us(expires)
 
 
-def show_rate(micros: int) -> str:
-    """A rate for people, exact, with cents at least: $3.10/h."""
-    return f"{_show_dollars(micros)}/h"
+show_rate = dollars.show_rate
 
 
 def show_charge(charge: int) -> str:
     """A charge for people, rounded half up to a hundredth of a cent: $0.0042."""
     step = CHARGE_UNITS_PER_MICRO_DOLLAR * MICROS_PER_CHARGE_STEP
-    return _show_dollars((2 * charge + step) // (2 * step) * MICROS_PER_CHARGE_STEP)
-
-
-def _show_dollars(micros: int) -> str:
-    sign = "-" if micros < 0 else ""
-    dollars, rest = divmod(abs(micros), MICROS_PER_DOLLAR)
-    cents = f"{rest:06}".rstrip("0").ljust(2, "0")
-    return f"{sign}${dollars:,}.{cents}"
+    return dollars.show_dollars((2 * charge + step) // (2 * step) * MICROS_PER_CHARGE_STEP)

@@ -30,7 +30,7 @@ from laissez.model import (
 UNREAD_MAX = 10_000
 
 
-class Listener:
+class StreamListener:
     """Somebody who listens. One who is patient waits for the exchange however long it takes."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Listener:
         raise NotImplementedError
 
 
-class Reader(Listener):
+class StreamReader(StreamListener):
     """Keeps what it hears until it is read; one that is read too slowly has to begin anew."""
 
     def __init__(
@@ -79,6 +79,10 @@ class Reader(Listener):
                 raise self._error
             self._news.clear()
             await self._news.wait()
+        return self.take_now()
+
+    def take_now(self) -> list[Streamed]:
+        """Everything unread, which may be nothing."""
         unread = list(self._unread)
         self._unread.clear()
         return unread
@@ -90,14 +94,14 @@ class Stream:
         link.on_streamed = self._streamed
         link.on_subscribed = self._subscribed
         link.on_lost = self._lost
-        self._listeners: list[Listener] = []
-        self._subscribing: list[Listener] = []
+        self._listeners: list[StreamListener] = []
+        self._subscribing: list[StreamListener] = []
         self._one_at_a_time = asyncio.Lock()
         self._is_live = False
         self._seen = 0
         self._resuming: asyncio.Task[None] | None = None
 
-    async def join(self, listener: Listener) -> None:
+    async def join(self, listener: StreamListener) -> None:
         """Begin to listen; on return nothing that happens is missed."""
         if self._is_live and listener.after is None:
             listener.after = self._seen
@@ -111,7 +115,7 @@ class Stream:
             self.leave(listener)
             raise
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: StreamListener) -> None:
         listener.is_live = False
         if listener in self._listeners:
             self._listeners.remove(listener)
@@ -122,7 +126,7 @@ class Stream:
             self._resuming.cancel()
         self._fail(self._listeners, ConnectionFailed("this client was closed"))
 
-    def _covers(self, listener: Listener) -> bool:
+    def _covers(self, listener: StreamListener) -> bool:
         """Does what is told already hold all that this one wants?"""
         wants_more = listener.rates or listener.quotes
         hears_all = listener.after is not None and listener.after >= self._seen
@@ -168,7 +172,7 @@ class Stream:
         finally:
             self._resuming = None
 
-    def _hit_by(self, error: LaissezError) -> list[Listener]:
+    def _hit_by(self, error: LaissezError) -> list[StreamListener]:
         """Who can't go on."""
         code = error.code if isinstance(error, Refusal) else None
         if isinstance(error, ConnectionFailed) or code in RETRIED:
@@ -179,7 +183,7 @@ class Stream:
             return asked or self._listeners
         return self._listeners
 
-    def _fail(self, listeners: list[Listener], error: LaissezError) -> None:
+    def _fail(self, listeners: list[StreamListener], error: LaissezError) -> None:
         for listener in tuple(listeners):
             self.leave(listener)
             listener.fail(error)
@@ -209,7 +213,7 @@ class Stream:
             _tell_quotes(listeners, said)
 
 
-def _together(listeners: list[Listener]) -> Subscribe:
+def _together(listeners: list[StreamListener]) -> Subscribe:
     """One subscription that holds what each of these wants."""
     known = [listener.after for listener in listeners if listener.after is not None]
     quotes = frozenset().union(*(listener.quotes for listener in listeners))
@@ -220,7 +224,7 @@ def _together(listeners: list[Listener]) -> Subscribe:
     )
 
 
-def _tell_quotes(listeners: list[Listener], said: Quotes) -> None:
+def _tell_quotes(listeners: list[StreamListener], said: Quotes) -> None:
     for listener in listeners:
         own = {scope: quote for scope, quote in said.quotes.items() if scope in listener.quotes}
         if own:

@@ -2,8 +2,7 @@
 
 Here live the policies for that choice behind one interface (`policy`, `classic`, `lindy`, and
 `foresight` for those that know the future), a world of traces to try them in (`world`, `traces`,
-`generator`), the evaluation that compares them, and what a person or a controller uses: `plan` and
-`pilot`. It may import the model for the form of messages, `amounts` for what
-people write, and numpy and matplotlib. It knows nothing
-of the market, of a service, or of any cloud's interface.
+`generator`, `statistics`), and what a person or a controller uses: `plan` and `pilot`. It may
+import the model for the form of messages, and numpy. It knows nothing of the market, of a service,
+or of any cloud's interface; studies and pictures of policies are `laissez.experiments.deadline`'s.
 """

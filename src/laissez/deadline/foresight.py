@@ -28,8 +28,8 @@ from laissez.deadline.job import BadJob, Job, Kind, Observation, Offer
 from laissez.deadline.omniscient import (
     ON_DEMAND,
     Courses,
-    Ends,
-    Standing,
+    StretchEnds,
+    StretchStart,
     best_plan,
     follow,
 )
@@ -87,7 +87,9 @@ class FollowsCourse(Policy):
     def _course(self, seen: Observation, tick: int) -> Course:
         """The course to follow at a tick."""
 
-    def _course_of(self, first: int, standing: Standing, kinds: Sequence[Kind | None]) -> Course:
+    def _course_of(
+        self, first: int, standing: StretchStart, kinds: Sequence[Kind | None]
+    ) -> Course:
         replay = follow(
             self.job,
             standing,
@@ -111,7 +113,7 @@ class Omniscient(FollowsCourse):
                 self._spot_micros_per_hour,
                 self._on_demand_micros_per_hour,
             )
-            standing = Standing(self.job.work_us, self.job.slack_us)
+            standing = StretchStart(self.job.work_us, self.job.slack_us)
             self._whole = self._course_of(0, standing, plan.kinds)
         return self._whole
 
@@ -147,7 +149,7 @@ class LookaheadOmniscient(FollowsCourse):
 
     def _look_ahead(self, seen: Observation, tick: int, number: int) -> Course:
         beyond = -(-(number + 1) * self._ticks // self._slices)
-        standing = Standing(
+        standing = StretchStart(
             seen.work_left_us,
             self.slack_us(seen) + seen.changeover_left_us,
             None if seen.running is None else seen.running.kind,
@@ -167,7 +169,7 @@ class LookaheadOmniscient(FollowsCourse):
         end = self._best_end(courses.ends, required_us)
         return self._course_of(tick, standing, () if end is None else courses.kinds(end))
 
-    def _best_end(self, ends: Ends, required_us: int) -> int | None:
+    def _best_end(self, ends: StretchEnds, required_us: int) -> int | None:
         """The lowest average cost among the ends that do enough and are safe.
 
         At the same average, more is better than less. Idling counts as on-demand's price, and is

@@ -32,7 +32,7 @@ from statistics import NormalDist
 import msgspec
 
 from laissez.deadline.job import US_PER_HOUR
-from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace
+from laissez.deadline.traces import US_PER_DAY, BadTrace, SpotTrace
 
 STEP_US = 600_000_000
 """Pressure changes in steps of ten minutes; ticks that are shorter see the same thing again."""
@@ -56,7 +56,7 @@ different regions (24 pairs, -0.08 to 0.36).
 """
 
 
-class Fitted(msgspec.Struct, frozen=True):
+class ZoneKind(msgspec.Struct, frozen=True):
     """One kind of zone; `weights`, one for each memory, add up to 1."""
 
     like: str
@@ -72,15 +72,15 @@ class Fitted(msgspec.Struct, frozen=True):
             raise ValueError(f"the weights add up to {sum(self.weights):g}; they must to 1")
 
 
-SAMPLES: dict[str, Fitted] = {
-    "rare": Fitted("aws-02-15-2023/us-east-1a_v100_1", 0.167, (0.05, 0.16, 0.47, 0.25, 0.07)),
-    "scarce": Fitted("aws-10-26-2022/us-west-2a_k80_8", 0.326, (0.0, 0.13, 0.35, 0.21, 0.31)),
-    "patchy": Fitted("aws-10-26-2022/us-west-2b_k80_8", 0.408, (0.01, 0.42, 0.33, 0.12, 0.12)),
-    "restless": Fitted("aws-10-26-2022/us-west-2b_v100_8", 0.466, (0.34, 0.0, 0.13, 0.39, 0.14)),
-    "fair": Fitted("aws-10-26-2022/us-west-2b_v100_1", 0.716, (0.02, 0.15, 0.55, 0.21, 0.07)),
-    "good": Fitted("aws-10-26-2022/us-west-2a_v100_1", 0.793, (0.0, 0.1, 0.66, 0.24, 0.0)),
-    "plentiful": Fitted("aws-02-15-2023/us-west-2c_v100_1", 0.891, (0.0, 0.2, 0.31, 0.2, 0.29)),
-    "steady": Fitted("aws-02-15-2023/us-west-2b_v100_1", 0.905, (0.0, 0.01, 0.7, 0.12, 0.17)),
+SAMPLES: dict[str, ZoneKind] = {
+    "rare": ZoneKind("aws-02-15-2023/us-east-1a_v100_1", 0.167, (0.05, 0.16, 0.47, 0.25, 0.07)),
+    "scarce": ZoneKind("aws-10-26-2022/us-west-2a_k80_8", 0.326, (0.0, 0.13, 0.35, 0.21, 0.31)),
+    "patchy": ZoneKind("aws-10-26-2022/us-west-2b_k80_8", 0.408, (0.01, 0.42, 0.33, 0.12, 0.12)),
+    "restless": ZoneKind("aws-10-26-2022/us-west-2b_v100_8", 0.466, (0.34, 0.0, 0.13, 0.39, 0.14)),
+    "fair": ZoneKind("aws-10-26-2022/us-west-2b_v100_1", 0.716, (0.02, 0.15, 0.55, 0.21, 0.07)),
+    "good": ZoneKind("aws-10-26-2022/us-west-2a_v100_1", 0.793, (0.0, 0.1, 0.66, 0.24, 0.0)),
+    "plentiful": ZoneKind("aws-02-15-2023/us-west-2c_v100_1", 0.891, (0.0, 0.2, 0.31, 0.2, 0.29)),
+    "steady": ZoneKind("aws-02-15-2023/us-west-2b_v100_1", 0.905, (0.0, 0.01, 0.7, 0.12, 0.17)),
 }
 """From scarce to plentiful."""
 
@@ -97,7 +97,7 @@ SAMPLE_ZONES = {
 }
 
 
-def generate(fitted: Fitted, *, name: str, days: int, tick_us: int, seed: int) -> Trace:
+def generate(fitted: ZoneKind, *, name: str, days: int, tick_us: int, seed: int) -> SpotTrace:
     """A trace of a zone of that kind; its name is `FOLDER/ZONE_RESOURCE`.
 
     The region of a zone is its name without the last letter, as in `us-west-2a`.
@@ -116,7 +116,7 @@ def generate(fitted: Fitted, *, name: str, days: int, tick_us: int, seed: int) -
     pressure = _sum_of_causes(causes, fitted.weights)
     level = NormalDist().inv_cdf(fitted.availability)
     is_there = [next(pressure) < level for _ in range(steps)]
-    return Trace(
+    return SpotTrace(
         name=name,
         zone=zone,
         resource=resource,
@@ -127,7 +127,7 @@ def generate(fitted: Fitted, *, name: str, days: int, tick_us: int, seed: int) -
     )
 
 
-def sample_traces(*, days: int = 27, tick_us: int = STEP_US, seed: int = 1) -> list[Trace]:
+def sample_traces(*, days: int = 27, tick_us: int = STEP_US, seed: int = 1) -> list[SpotTrace]:
     """One zone of each kind, from scarce to plentiful, in five regions."""
     return [
         generate(SAMPLES[kind], name=f"generated/{zone}_gpu", days=days, tick_us=tick_us, seed=seed)

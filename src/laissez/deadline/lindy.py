@@ -103,7 +103,7 @@ def grid_for(job: Job) -> Grid:
     )
 
 
-class Table:
+class MoveTable:
     """For each state the best move; `moves` is indexed [step][cell][idle or not][up or down][age].
 
     Values are kept for one step at a time, in units of a cell at the spot price.
@@ -155,8 +155,8 @@ class Table:
 
 
 @lru_cache(maxsize=TABLES_MAX)
-def table_for(job: Job, price_ratio: float) -> Table:
-    return Table(job, price_ratio)
+def table_for(job: Job, price_ratio: float) -> MoveTable:
+    return MoveTable(job, price_ratio)
 
 
 class Lindy(Policy):

@@ -55,14 +55,14 @@ class Cheaper(IntEnum):
     MOVE_THAN_ON_DEMAND = 4
 
 
-class Plan(msgspec.Struct, frozen=True):
+class BestPlan(msgspec.Struct, frozen=True):
     """Where to run at each tick, until the work is done, and what that costs."""
 
     cost_micros: int
     kinds: tuple[Kind | None, ...]
 
 
-class Standing(msgspec.Struct, frozen=True):
+class StretchStart(msgspec.Struct, frozen=True):
     """Where a job stands when a stretch of ticks begins."""
 
     work_left_us: int
@@ -81,7 +81,7 @@ class Replay(msgspec.Struct, frozen=True):
     charge: int
 
 
-class Ends(msgspec.Struct, frozen=True):
+class StretchEnds(msgspec.Struct, frozen=True):
     """All states in which a stretch can end, one per entry, each at the least charge.
 
     A course that is done has its end inside the stretch. `progress_us` may be less than nothing:
@@ -101,24 +101,24 @@ def best_plan(
     is_available: Sequence[bool],
     spot_micros_per_hour: int,
     on_demand_micros_per_hour: int,
-) -> Plan:
+) -> BestPlan:
     """The cheapest course that keeps the deadline; there is no spot after the end of what is known.
 
     It is there for every job, for on-demand from the first moment to the last is one.
     """
     ticks = -(-job.deadline_us // job.tick_us)
     known = [*is_available[:ticks], *[False] * (ticks - len(is_available))]
-    standing = Standing(job.work_us, job.slack_us)
+    standing = StretchStart(job.work_us, job.slack_us)
     courses = Courses(job, standing, known, spot_micros_per_hour, on_demand_micros_per_hour)
     done = np.flatnonzero(courses.ends.is_done)
     kinds = courses.kinds(int(done[courses.ends.charges[done].argmin()]))
     replay = follow(job, standing, kinds, spot_micros_per_hour, on_demand_micros_per_hour)
-    return Plan(replay.charge // US_PER_HOUR, kinds[: len(replay.work_left_us) - 1])
+    return BestPlan(replay.charge // US_PER_HOUR, kinds[: len(replay.work_left_us) - 1])
 
 
 def follow(
     job: Job,
-    standing: Standing,
+    standing: StretchStart,
     kinds: Sequence[Kind | None],
     spot_micros_per_hour: int,
     on_demand_micros_per_hour: int,
@@ -151,7 +151,7 @@ class Courses:
     def __init__(
         self,
         job: Job,
-        standing: Standing,
+        standing: StretchStart,
         is_available: Sequence[bool],
         spot_micros_per_hour: int,
         on_demand_micros_per_hour: int,
@@ -197,7 +197,7 @@ class Courses:
             return (SPOT if is_cheaper(Cheaper.SPOT_THAN_IDLE) else IDLE), column
         return mode, column
 
-    def _explore(self, is_available: Sequence[bool]) -> Ends:
+    def _explore(self, is_available: Sequence[bool]) -> StretchEnds:
         paid = self._begin()
         entered = np.empty_like(paid)
         cheaper = np.zeros((len(Cheaper), paid.shape[1]), dtype=np.bool_)
@@ -252,7 +252,7 @@ class Courses:
         else:
             entered[SPOT] = UNREACHABLE
 
-    def _ends(self, paid: Integers, paid_when_done: Integers, ticks: int) -> Ends:
+    def _ends(self, paid: Integers, paid_when_done: Integers, ticks: int) -> StretchEnds:
         open_modes, open_columns = np.nonzero(paid < UNREACHABLE)
         done_modes, done_columns = np.nonzero(paid_when_done < UNREACHABLE)
         modes = np.concatenate([open_modes, done_modes])
@@ -266,7 +266,7 @@ class Courses:
         ).astype(object)
         last_us = np.where(is_done, (work_us + lost_us - 1) % self._tick_us + 1, 0).astype(object)
         rates = np.array(self._rates, dtype=object)[modes]
-        return Ends(
+        return StretchEnds(
             is_done,
             modes,
             columns,
@@ -276,7 +276,7 @@ class Courses:
         )
 
 
-def _columns(job: Job, standing: Standing, ticks: int) -> tuple[int, Integers]:
+def _columns(job: Job, standing: StretchStart, ticks: int) -> tuple[int, Integers]:
     """The changeover to reckon with, and all losses that can come of it within the slack."""
     slack_us = standing.slack_us
     columns_max = CELLS_MAX // max(ticks, 1)

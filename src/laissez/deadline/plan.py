@@ -29,7 +29,7 @@ from laissez.deadline.generator import STEP_US, sample_traces
 from laissez.deadline.job import US_PER_HOUR, BadJob, Job, Kind, Offer, hours
 from laissez.deadline.policy import Policy
 from laissez.deadline.registry import POLICIES, Brief, make
-from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace
+from laissez.deadline.traces import US_PER_DAY, BadTrace, SpotTrace
 from laissez.deadline.world import Outcome, Zone, run
 from laissez.model.message import Message
 from laissez.model.values import MICROS_PER_DOLLAR
@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]
 """Told how many runs are done, and of how many."""
 
 
-class Terms(msgspec.Struct, frozen=True):
+class JobTerms(msgspec.Struct, frozen=True):
     """A job as a person describes it. The price is per instance, and all of `nodes` are needed.
 
     With `has_trace_prices` spot costs what it did in the traces, and the ratio is to their mean.
@@ -140,7 +140,7 @@ class Forecast(Message, frozen=True):
     nobody said.
     """
 
-    terms: Terms
+    terms: JobTerms
     tick_us: int
     recommended: str
     on_demand_cost_micros: int | None
@@ -175,8 +175,8 @@ class Forecast(Message, frozen=True):
 
 
 def plan(
-    terms: Terms,
-    traces: Sequence[Trace] = (),
+    terms: JobTerms,
+    traces: Sequence[SpotTrace] = (),
     *,
     tick_us: int | None = None,
     starts: int = 300,
@@ -253,7 +253,7 @@ class Example(msgspec.Struct, frozen=True):
     on_demand_cost_micros: int
 
 
-def typical_example(forecast: Forecast, traces: Sequence[Trace] = ()) -> Example:
+def typical_example(forecast: Forecast, traces: Sequence[SpotTrace] = ()) -> Example:
     """The typical start of a forecast again, step by step, with policies to compare with."""
     terms = forecast.terms
     places, tick_us = _places(terms, traces, forecast.tick_us, forecast.seed)
@@ -269,7 +269,7 @@ def typical_example(forecast: Forecast, traces: Sequence[Trace] = ()) -> Example
     return Example(job, zones, start, outcomes, alone.cost_micros)
 
 
-def at_trace_prices(terms: Terms, traces: Sequence[Trace]) -> Terms | None:
+def at_trace_prices(terms: JobTerms, traces: Sequence[SpotTrace]) -> JobTerms | None:
     """The same, with spot at what it cost in the traces; None unless all prices are known."""
     on_demand = terms.on_demand_micros_per_hour
     if on_demand is None or not traces:
@@ -287,7 +287,7 @@ def at_trace_prices(terms: Terms, traces: Sequence[Trace]) -> Terms | None:
     return msgspec.structs.replace(terms, price_ratio=ratio, has_trace_prices=True)
 
 
-def policy_for(terms: Terms, job: Job, name: str) -> Policy:
+def policy_for(terms: JobTerms, job: Job, name: str) -> Policy:
     return make(name, Brief(job, terms.spot_rate, terms.on_demand_rate))
 
 
@@ -300,7 +300,7 @@ def tries(job: Job, places: Sequence[Sequence[Zone]], luck: Sequence[float]) -> 
     return found
 
 
-def watched_every(trace: Trace, tick_us: int) -> Trace:
+def watched_every(trace: SpotTrace, tick_us: int) -> SpotTrace:
     """The trace as seen by one who looks less or more often.
 
     Capacity counts for a tick only if it was there during all of it: what went away in between was
@@ -328,7 +328,7 @@ def _mean_price(prices: Sequence[int], tick_us: int, from_us: int, to_us: int) -
 
 
 def _places(
-    terms: Terms, traces: Sequence[Trace], tick_us: int | None, seed: int
+    terms: JobTerms, traces: Sequence[SpotTrace], tick_us: int | None, seed: int
 ) -> tuple[list[list[Zone]], int]:
     """Sets of zones, of which a run has one, and how often one looks there."""
     # What can't be done in any zone is said before zones are looked at.
@@ -340,7 +340,7 @@ def _places(
     return [_zones(terms, traces, tick_us)], tick_us
 
 
-def _zones(terms: Terms, traces: Sequence[Trace], tick_us: int) -> list[Zone]:
+def _zones(terms: JobTerms, traces: Sequence[SpotTrace], tick_us: int) -> list[Zone]:
     # Two traces of one zone are two kinds of instances, each with capacity of its own.
     is_plain = len({trace.zone for trace in traces}) == len(traces)
     names = [trace.name for trace in traces]
@@ -365,7 +365,7 @@ def _zones(terms: Terms, traces: Sequence[Trace], tick_us: int) -> list[Zone]:
     return zones
 
 
-def _invented(terms: Terms, tick_us: int, seed: int) -> list[Trace]:
+def _invented(terms: JobTerms, tick_us: int, seed: int) -> list[SpotTrace]:
     if terms.nodes > 1:
         raise BadTrace(
             f"nothing is known of {terms.nodes} instances at once; give a trace that was recorded "
@@ -375,7 +375,7 @@ def _invented(terms: Terms, tick_us: int, seed: int) -> list[Trace]:
     return sample_traces(days=days, tick_us=tick_us, seed=seed)
 
 
-def _check_length(job: Job, trace: Trace) -> None:
+def _check_length(job: Job, trace: SpotTrace) -> None:
     needed_us = job.tick_us * _ticks(job)
     if trace.duration_us < needed_us:
         whole = "" if needed_us == job.deadline_us else f", in whole ticks of {hours(job.tick_us)}"
@@ -408,7 +408,7 @@ def _later(job: Job, places: Sequence[Sequence[Zone]]) -> list[Job]:
 
 
 def _run(
-    terms: Terms,
+    terms: JobTerms,
     job: Job,
     policy: Policy,
     zones: Sequence[Zone],

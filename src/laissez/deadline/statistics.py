@@ -20,12 +20,12 @@ import numpy as np
 import numpy.typing as npt
 
 from laissez.deadline.job import US_PER_HOUR
-from laissez.deadline.traces import US_PER_DAY, BadTrace, Trace
+from laissez.deadline.traces import US_PER_DAY, BadTrace, SpotTrace
 
 Lengths = npt.NDArray[np.int64]
 
 
-class Summary(msgspec.Struct, frozen=True):
+class MeanAndQuartiles(msgspec.Struct, frozen=True):
     """The middle of some figures."""
 
     mean: float
@@ -41,11 +41,11 @@ class TraceStatistics(msgspec.Struct, frozen=True):
     days: float
     availability: float
     spells: int
-    lifetime_hours: Summary | None
-    outage_hours: Summary | None
+    lifetime_hours: MeanAndQuartiles | None
+    outage_hours: MeanAndQuartiles | None
 
 
-def statistics(trace: Trace, *, nodes: int = 1) -> TraceStatistics:
+def statistics(trace: SpotTrace, *, nodes: int = 1) -> TraceStatistics:
     """The trace in a line, with capacity taken as there when so many nodes can be had."""
     is_available, lengths = _spells(trace, nodes)
     return TraceStatistics(
@@ -58,17 +58,17 @@ def statistics(trace: Trace, *, nodes: int = 1) -> TraceStatistics:
     )
 
 
-def lifetimes_us(trace: Trace, *, nodes: int = 1) -> list[int]:
+def lifetimes_us(trace: SpotTrace, *, nodes: int = 1) -> list[int]:
     """How long capacity lasted, for each time that it came and went within the trace."""
     return _whole_us(trace, nodes, of_availability=True)
 
 
-def outages_us(trace: Trace, *, nodes: int = 1) -> list[int]:
+def outages_us(trace: SpotTrace, *, nodes: int = 1) -> list[int]:
     """How long there was none, for each time that it went and came back within the trace."""
     return _whole_us(trace, nodes, of_availability=False)
 
 
-def availability_by_window(trace: Trace, window_us: int, *, nodes: int = 1) -> list[float]:
+def availability_by_window(trace: SpotTrace, window_us: int, *, nodes: int = 1) -> list[float]:
     """The share of time with capacity in each whole window, from the first tick on.
 
     What is left after the last whole window is left out. Where windows are no multiple of the
@@ -85,7 +85,7 @@ def availability_by_window(trace: Trace, window_us: int, *, nodes: int = 1) -> l
     return [float(is_available[begin:end].mean()) for begin, end in pairwise(begins)]
 
 
-def correlation(traces: Sequence[Trace], *, nodes: int = 1) -> list[list[float]]:
+def correlation(traces: Sequence[SpotTrace], *, nodes: int = 1) -> list[list[float]]:
     """How far the zones have capacity at the same time: one row per trace, -1 to 1.
 
     The traces must have been recorded together; they are cut to the shortest. It is not a number
@@ -105,7 +105,7 @@ def correlation(traces: Sequence[Trace], *, nodes: int = 1) -> list[list[float]]
 
 
 def hazard_by_age(
-    traces: Sequence[Trace], is_available: bool, edges_us: Sequence[int], *, nodes: int = 1
+    traces: Sequence[SpotTrace], is_available: bool, edges_us: Sequence[int], *, nodes: int = 1
 ) -> list[float]:
     """At which rate per hour a spell ends, by its age: ends over time watched, in each bucket.
 
@@ -128,7 +128,7 @@ def hazard_by_age(
     return [float(each) for each in hazard]
 
 
-def _spells(trace: Trace, nodes: int) -> tuple[npt.NDArray[np.bool_], Lengths]:
+def _spells(trace: SpotTrace, nodes: int) -> tuple[npt.NDArray[np.bool_], Lengths]:
     """Whether each spell is of availability, and its length in ticks."""
     is_available = np.array(trace.is_available(nodes))
     changes = np.flatnonzero(np.diff(is_available)) + 1
@@ -137,13 +137,15 @@ def _spells(trace: Trace, nodes: int) -> tuple[npt.NDArray[np.bool_], Lengths]:
     return is_available[begins], lengths.astype(np.int64)
 
 
-def _whole_us(trace: Trace, nodes: int, *, of_availability: bool) -> list[int]:
+def _whole_us(trace: SpotTrace, nodes: int, *, of_availability: bool) -> list[int]:
     is_available, lengths = _spells(trace, nodes)
     whole = lengths[1:-1][is_available[1:-1] == of_availability]
     return [int(length) * trace.tick_us for length in whole]
 
 
-def _of_known_age_us(trace: Trace, nodes: int, of_availability: bool) -> tuple[Lengths, Lengths]:
+def _of_known_age_us(
+    trace: SpotTrace, nodes: int, of_availability: bool
+) -> tuple[Lengths, Lengths]:
     """The spells that ended, and the one that the end of the trace cut off, if it is such."""
     ended_us = np.array(_whole_us(trace, nodes, of_availability=of_availability), dtype=np.int64)
     is_available, lengths = _spells(trace, nodes)
@@ -151,9 +153,9 @@ def _of_known_age_us(trace: Trace, nodes: int, of_availability: bool) -> tuple[L
     return ended_us, lengths[-1:] * trace.tick_us if is_cut else lengths[:0]
 
 
-def _summary(lengths_us: Sequence[int]) -> Summary | None:
+def _summary(lengths_us: Sequence[int]) -> MeanAndQuartiles | None:
     if not lengths_us:
         return None
     hours = np.array(lengths_us) / US_PER_HOUR
     quartiles = (float(each) for each in np.quantile(hours, (0.25, 0.5, 0.75)))
-    return Summary(float(hours.mean()), *quartiles)
+    return MeanAndQuartiles(float(hours.mean()), *quartiles)

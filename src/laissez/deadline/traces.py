@@ -33,7 +33,7 @@ class BadTrace(ValueError):
     """A trace that can't be read or used; the sentence says where it is wrong and what to do."""
 
 
-class Trace(msgspec.Struct, frozen=True):
+class SpotTrace(msgspec.Struct, frozen=True):
     """What was seen in one zone; `counts[i]` and the price hold for the whole tick `i`.
 
     `nodes` is how many were asked for when it was recorded: counts go from none to that.
@@ -79,7 +79,7 @@ class Trace(msgspec.Struct, frozen=True):
     def duration_us(self) -> int:
         return self.tick_us * len(self.counts)
 
-    def first(self, days: int) -> Trace:
+    def first(self, days: int) -> SpotTrace:
         """The first days of it, or all of it if it is shorter."""
         if days < 1:
             raise BadTrace(f"{self.name}: {days} days are too few; keep at least 1")
@@ -128,7 +128,7 @@ class _File(msgspec.Struct):
     prices: tuple[Decimal, ...] | None = None
 
 
-def load(path: Path) -> Trace:
+def load(path: Path) -> SpotTrace:
     """The trace in a file, wherever it lies."""
     try:
         return _trace(path.absolute(), _read(path))
@@ -136,7 +136,7 @@ def load(path: Path) -> Trace:
         raise BadTrace(f"{path}: {error}") from None
 
 
-def load_zones(paths: Sequence[Path]) -> list[Trace]:
+def load_zones(paths: Sequence[Path]) -> list[SpotTrace]:
     """The traces of zones that one job may use, each called by its path as it is given.
 
     Zones of one name are told apart by as much of their paths as it takes.
@@ -176,7 +176,7 @@ def _told_apart(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def load_all(folder: Path, pattern: str = "availability/1-node/*/*.json") -> list[Trace]:
+def load_all(folder: Path, pattern: str = "availability/1-node/*/*.json") -> list[SpotTrace]:
     """The traces below a folder whose paths fit the pattern, in the order of their paths."""
     paths = sorted(folder.glob(pattern))
     if not paths:
@@ -201,11 +201,11 @@ def _read(path: Path) -> _File:
         raise BadTrace(f"is not JSON: {error}; give a JSON file") from None
 
 
-def _trace(path: Path, file: _File) -> Trace:
+def _trace(path: Path, file: _File) -> SpotTrace:
     zone, _, resource = path.stem.partition("_")
     folders = _FOLDERS.search(path.as_posix())
     prices = file.prices
-    return Trace(
+    return SpotTrace(
         name=f"{path.parent.name}/{path.stem}",
         zone=zone,
         resource=resource,

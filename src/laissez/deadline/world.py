@@ -72,7 +72,7 @@ class Truth(msgspec.Struct, frozen=True):
     changeover_us: Callable[[], int]
 
 
-class Step(msgspec.Struct, frozen=True, gc=False):
+class RunStep(msgspec.Struct, frozen=True, gc=False):
     """From one instant to another the job was here: changing over at first, then working."""
 
     from_us: int
@@ -92,7 +92,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     on_demand_changeover_us: int
     spot_changeover_us: int
     moves: int
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RunStep, ...] = ()
 
 
 def run(
@@ -123,7 +123,7 @@ def run(
     spot: tuple[Offer, ...] = ()
     spells: tuple[Spell, ...] = ()
     next_change = tick = start
-    steps: list[Step] = []
+    steps: list[RunStep] = []
     while at_us < gives_up_us:
         if tick >= next_change:
             spot, spells, next_change = _look(zones, tick, start, length)
@@ -153,7 +153,7 @@ def run(
         span_us = ticks * tick_us
         if running is None:
             if keeps_steps:
-                steps.append(Step(at_us, at_us + span_us, None, 0))
+                steps.append(RunStep(at_us, at_us + span_us, None, 0))
         else:
             changeover_us = min(changeover_left_us, span_us)
             work_us = min(work_left_us, span_us - changeover_us)
@@ -164,7 +164,7 @@ def run(
             charge += running.micros_per_hour * (changeover_us + work_us)
             if keeps_steps:
                 to_us = at_us + changeover_us + work_us
-                steps.append(Step(at_us, to_us, running, changeover_us))
+                steps.append(RunStep(at_us, to_us, running, changeover_us))
             if work_left_us == 0:
                 at_us += changeover_us + work_us
                 break

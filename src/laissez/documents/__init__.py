@@ -21,6 +21,7 @@ from laissez.documents.quantities import (
     DollarsPerHour,
     Duration,
     Percentage,
+    PositiveNumber,
     Share,
     duration,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "DollarsPerHour",
     "Duration",
     "Percentage",
+    "PositiveNumber",
     "Problem",
     "Share",
     "duration",

@@ -19,7 +19,7 @@ from laissez.documents.reading import Reader
 from laissez.documents.source import START, compose
 
 T = TypeVar("T")
-Place = str | tuple[str | int, ...]
+FieldPlace = str | tuple[str | int, ...]
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
@@ -31,18 +31,18 @@ class Document(Generic[T]):
         self._text = text
         self._root = root
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: FieldPlace) -> bool:
         """Whether something is written at a place; else its value is a default."""
         return len(list(self._way(place))) > len(_steps(place))
 
-    def wrong(self, place: Place, sentence: str) -> BadDocument:
+    def wrong(self, place: FieldPlace, sentence: str) -> BadDocument:
         """To raise: a problem at a place, or at the last part of the way there that exists."""
         *_, (mark, _) = self._way(place)
         problems = Problems()
         problems.add(mark, sentence)
         return BadDocument(self.file_name, self._text, problems.in_order())
 
-    def _way(self, place: Place) -> Iterator[tuple[Mark, yaml.Node]]:
+    def _way(self, place: FieldPlace) -> Iterator[tuple[Mark, yaml.Node]]:
         """Where to point for each part of the way to a place, as far as it exists."""
         yield self._root.start_mark, self._root
         yield from marks_along(self._root, _steps(place))
@@ -67,7 +67,7 @@ def read(
     raise BadDocument(file_name, text, problems.in_order())
 
 
-def _steps(place: Place) -> tuple[str | int, ...]:
+def _steps(place: FieldPlace) -> tuple[str | int, ...]:
     if isinstance(place, tuple):
         return place
     return tuple(key or int(index) for key, index in _STEP.findall(place))

@@ -108,5 +108,8 @@ Percentage = Annotated[
 ]
 """Written 25% or 2500bp, of any size; in basis points."""
 
+PositiveNumber = Annotated[float, Meta(gt=0)]
+"""Written 300 or 0.5; above 0."""
+
 Share = Annotated[float, Meta(extra={_WRITTEN: Quantity("a share", _share, "{:.4g}".format)})]
 """Written 25% or 0.25, at most all; from 0 to 1."""

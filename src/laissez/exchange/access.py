@@ -1,4 +1,4 @@
-"""Who may speak: tokens, roles and how much of the service one token may use.
+"""Who may speak: tokens and roles.
 
 A token is 32 random bytes, shown once when it is made; what is stored is its SHA-256, which is
 enough for a secret that nobody can guess. `Access` keeps all tokens in memory, by hash, and says
@@ -19,12 +19,14 @@ from typing import get_args
 
 import msgspec
 
+from laissez.exchange.allowance import OPERATOR_LIMITS, Allowance, Limits
 from laissez.model import Role, TokenInfo
+
+__all__ = ("Access", "BadToken", "Limits", "Principal", "Token", "hashed", "new_token")
 
 ROLES: tuple[Role, ...] = get_args(Role)
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 PREFIX = "lz_"
-US_PER_S = 1_000_000
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -98,57 +100,66 @@ def hashed(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """What one token may use."""
-
-    requests_per_s: int = 1_000
-    burst: int = 2_000
-    connections: int = 100
-
-
-OPERATOR_LIMITS = Limits(requests_per_s=50_000, burst=100_000, connections=1_000)
-
-
 class Principal:
-    """Somebody who has shown a token: who it is, and what it has used of its allowance."""
+    """Somebody who has shown a token: who it is, and what it has used of its allowance.
 
-    __slots__ = (
-        "_allowance",
-        "_refilled_us",
-        "connections",
-        "limits",
-        "name",
-        "role",
-        "tenant",
-        "token",
-    )
+    `own` is the token's, `together` that of all tokens of its tenant.
+    """
 
-    def __init__(self, token: Token, limits: Limits) -> None:
+    __slots__ = ("limits", "name", "own", "role", "tenant", "together", "token")
+
+    def __init__(self, token: Token, limits: Limits, together: Allowance | None = None) -> None:
         self.token = token
         self.role: Role = token.role
         self.tenant = token.tenant
         self.name = token.tenant or f"{token.role}:{token.id}"
         self.limits = limits = OPERATOR_LIMITS if token.role == "operator" else limits
-        self.connections = 0
-        self._allowance = limits.burst * US_PER_S
-        self._refilled_us = 0
+        self.own = Allowance(limits)
+        self.together = together or Allowance(limits)
 
     @property
     def sees_everything(self) -> bool:
         return self.tenant is None
 
+    @property
+    def connections(self) -> int:
+        return self.own.connections
+
     def wait_us(self, at: int) -> int:
         """Take one request from the allowance: 0, or how long to wait until there is one."""
-        limits = self.limits
-        allowance = self._allowance + (at - self._refilled_us) * limits.requests_per_s
-        self._refilled_us = at
-        if allowance > limits.burst * US_PER_S:
-            allowance = limits.burst * US_PER_S
-        if allowance < US_PER_S:
-            self._allowance = allowance
-            return -((allowance - US_PER_S) // limits.requests_per_s)
-        self._allowance = allowance - US_PER_S
-        return 0
+        wait_us = self.own.take_request(at)
+        if not wait_us:
+            wait_us = self.together.take_request(at)
+            if wait_us:
+                self.own.give_request_back()
+        return wait_us
+
+    def connect(self) -> bool:
+        """Count one more connection, if there may be one."""
+        own, together = self.own, self.together
+        if (
+            own.connections >= own.connections_most
+            or together.connections >= together.connections_most
+        ):
+            return False
+        own.connections += 1
+        together.connections += 1
+        return True
+
+    def disconnect(self) -> None:
+        self.own.connections -= 1
+        self.together.connections -= 1
+
+    def spend(self, now_ns: int, size: int, work_ns: int) -> None:
+        """Pay for bytes that came in and for what was done because of this caller."""
+        self.own.spend(now_ns, size, work_ns)
+        self.together.spend(now_ns, size, work_ns)
+
+    @property
+    def rests_until(self) -> int:
+        """Nothing is done for this caller before this instant, by the monotonic clock."""
+        own, together = self.own.rests_until, self.together.rests_until
+        return max(together, own)
 
 
 class Access:
@@ -156,7 +167,8 @@ class Access:
 
     def __init__(self, tokens: Iterable[Token], limits: Limits) -> None:
         self.limits = limits
-        self._principals = {token.hash: Principal(token, limits) for token in tokens}
+        self._together: dict[str, Allowance] = {}
+        self._principals = {token.hash: self._principal(token) for token in tokens}
         self.on_death: Callable[[Principal], None] = lambda principal: None
 
     def who(self, secret: str, at: int) -> Principal | None:
@@ -168,7 +180,16 @@ class Access:
         return sorted((p.token for p in self._principals.values()), key=lambda t: t.created_us)
 
     def add(self, token: Token) -> None:
-        self._principals[token.hash] = Principal(token, self.limits)
+        self._principals[token.hash] = self._principal(token)
+
+    def _principal(self, token: Token) -> Principal:
+        """Whoever speaks for a tenant draws on what its tokens have together, a viewer too."""
+        tenant = token.tenant
+        if tenant is None:
+            return Principal(token, self.limits)
+        if tenant not in self._together:
+            self._together[tenant] = Allowance(self.limits, self.limits.tokens_worth)
+        return Principal(token, self.limits, self._together[tenant])
 
     def find(self, token_id: str) -> Token | None:
         return next((token for token in self.tokens() if token.id == token_id), None)

@@ -1,7 +1,10 @@
 """May this request go on to the sequencer? Each check passes or gives the refusal.
 
-Everything here looks at the request, the token and, for one check, at what the tenant may see.
-A refusal changes nothing and is not journaled.
+Everything here looks at the request and the token, and a little at the market: at what the tenant
+may see, and how much of it there is already. A refusal changes nothing and is not journaled. So
+what is plainly malformed is refused here, in the market's own words, before it is written down for
+ever: numbers that are no rate and no time, texts that are too long or no names. Lengths are of
+UTF-8, in bytes, because that is what is kept.
 """
 
 from __future__ import annotations
@@ -9,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import UNSET
+
 from laissez.exchange.access import Principal
-from laissez.market import Market
+from laissez.market import Market, checks
 from laissez.model import (
     AmendOrder,
     AskQuote,
@@ -20,6 +25,7 @@ from laissez.model import (
     ChangeGuard,
     ChangeLimit,
     CloseStatements,
+    Code,
     CordonScope,
     Instruction,
     OfferResource,
@@ -33,13 +39,17 @@ from laissez.model import (
     UncordonScope,
     WithdrawResource,
 )
+from laissez.model.values import MAX_RATE, MAX_TIME
 
+# In bytes.
 ORDER_ID_MAX = 128
 KEY_MAX = 128
 PATH_MAX = 2_048
 ATTRIBUTES_MAX = 64
 ATTRIBUTE_TEXT_MAX = 8_192
 QUOTES_MAX = 100
+FALL_WINDOW_LEAST_US = 100_000
+FALL_LEAST_MICROS = 1_000
 
 
 def check_allowance(caller: Principal, request_id: int | None, at: int) -> Refused | None:
@@ -67,12 +77,100 @@ def check_instruction(
     """May this caller ask for this change, and is it of a size that we take?"""
     role, path, own_check = _RULES[type(do)]
     if caller.role != role:
-        return _forbidden(request_id, f"{type(do).__name__} needs {_ARTICLE[role]} {role}'s token")
+        return _forbidden(request_id, _needs(do, role, caller.role))
     if key is not None and (refused := check_key(request_id, key)):
         return refused
-    if path is not None and len(getattr(do, path)) > PATH_MAX:
-        return _bad(request_id, f"a path has at most {PATH_MAX} characters")
+    if path is not None and _is_longer(getattr(do, path), PATH_MAX):
+        return _bad(request_id, f"a path has at most {PATH_MAX} bytes")
     return None if own_check is None else own_check(request_id, do)
+
+
+def check_form(
+    caller: Principal, market: Market, request_id: int, do: Instruction
+) -> Refused | None:
+    """Is it a change that this market could make, and is there room for it?"""
+    check = _FORMS.get(type(do))
+    if check is not None:
+        try:
+            check(market, do)
+        except checks.CommandRefused as refused:
+            return Refused(request_id, refused.code, refused.message)
+    if type(do) is PlaceOrder:
+        if market.order_count(caller.name) >= caller.limits.orders:
+            return Refused(
+                request_id,
+                ServiceCode.TOO_MANY_ORDERS,
+                f"a tenant may have {caller.limits.orders} orders at a time; cancel some first",
+            )
+        if do.price is None:
+            return check_price(caller, market, request_id, do)
+    return None
+
+
+def _check_path(market: Market, path: str) -> None:
+    if not market.knows(path):  # what it knows is a path
+        checks.check_path(path)
+
+
+def _form_of_order(market: Market, do: PlaceOrder) -> None:
+    _check_path(market, do.scope)
+    order = do.order
+    if order is not None and (not order.isprintable() or order[0] == " " or order[-1] == " "):
+        checks.check_order_id(order)
+    if do.price is None and do.limit is None:
+        raise checks.CommandRefused(
+            Code.NO_PRICE, "neither price nor limit is given; give at least one"
+        )
+    _check_terms(do.price, do.limit, do.expires)
+
+
+def _form_of_amendment(market: Market, do: AmendOrder) -> None:
+    checks.check_order_id(do.order)
+    _check_terms(do.price, do.limit, None if do.expires is UNSET else do.expires)
+
+
+def _check_terms(price: int | None, limit: int | None, expires: int | None) -> None:
+    if price is not None and not 0 < price <= MAX_RATE:
+        checks.check_price(price)
+    if limit is not None and not 0 < limit <= MAX_RATE:
+        checks.check_limit(limit, 1)
+    if expires is not None and not 0 <= expires <= MAX_TIME:
+        checks.check_expiry(expires, -1)
+
+
+def _form_of_cancel(market: Market, do: CancelOrder) -> None:
+    checks.check_order_id(do.order)
+
+
+def _form_of_limit(market: Market, do: ChangeLimit) -> None:
+    _check_path(market, do.resource)
+    checks.check_limit(do.limit, 0)
+
+
+def _form_of_release(market: Market, do: Release) -> None:
+    _check_path(market, do.resource)
+
+
+def _form_of_operators(market: Market, do: Instruction) -> None:
+    """An operator is not refused for what the market refuses, but for numbers without end."""
+    for name in do.__struct_fields__:
+        value = getattr(do, name)
+        if type(value) is int and not -MAX_TIME <= value <= MAX_TIME:
+            raise checks.CommandRefused(
+                Code.BAD_FLOOR if type(do) is ChangeFloor else Code.BAD_GUARD,
+                f"{name} {checks.shown(value)} is beyond all bounds; see /v1/openapi.json",
+            )
+
+
+_FORMS: dict[type, Callable[[Market, Any], None]] = {
+    PlaceOrder: _form_of_order,
+    AmendOrder: _form_of_amendment,
+    CancelOrder: _form_of_cancel,
+    ChangeLimit: _form_of_limit,
+    Release: _form_of_release,
+    ChangeFloor: _form_of_operators,
+    ChangeGuard: _form_of_operators,
+}
 
 
 def check_price(
@@ -86,31 +184,71 @@ def check_price(
     return Refused(
         request_id,
         rejected.code,
-        f"{do.scope!r} is not visible to you, so its quote can't be the price of your order; "
-        "give a price",
+        f"there is no quote of {do.scope!r} for you that could be the price of your order; "
+        "check the name, or give a price",
     )
 
 
 def _check_order(request_id: int, do: PlaceOrder | AmendOrder | CancelOrder) -> Refused | None:
-    if do.order is not None and not 0 < len(do.order) <= ORDER_ID_MAX:
-        return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} characters")
+    if do.order is not None and (not do.order or _is_longer(do.order, ORDER_ID_MAX)):
+        return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} bytes")
     return None
 
 
 def _check_attributes(request_id: int, do: OfferResource) -> Refused | None:
-    size = sum(len(name) + len(value) for name, value in do.attributes.items())
+    size = sum(_size(name) + _size(value) for name, value in do.attributes.items())
     if len(do.attributes) > ATTRIBUTES_MAX or size > ATTRIBUTE_TEXT_MAX:
         return _bad(
             request_id,
             f"a resource has at most {ATTRIBUTES_MAX} attributes, of {ATTRIBUTE_TEXT_MAX} "
-            "characters together",
+            "bytes together",
         )
     return None
+
+
+def _check_guard(request_id: int, do: ChangeGuard) -> Refused | None:
+    """Every step of a falling floor is work, now and in every replay, and an event."""
+    fall, window = do.fall, do.window
+    if not fall or fall < 0 or window is None:  # no step at all, or for the market to refuse
+        return None
+    if fall >= FALL_LEAST_MICROS and window >= FALL_WINDOW_LEAST_US:
+        return None
+    return Refused(
+        request_id,
+        Code.BAD_GUARD,
+        f"floors under this guard would fall in too many steps; let them fall by at least "
+        f"{FALL_LEAST_MICROS} micro-dollars per hour, or by 0, in a window of at least "
+        f"{FALL_WINDOW_LEAST_US} microseconds",
+    )
 
 
 Check = Callable[[int, Any], Refused | None]
 
 _ARTICLE = {"operator": "an", "tenant": "a", "viewer": "a"}
+
+# What an instruction is, in the words of a refusal.
+_ACTS: dict[type, str] = {
+    PlaceOrder: "placing an order",
+    AmendOrder: "amending an order",
+    CancelOrder: "cancelling an order",
+    ChangeLimit: "setting a limit",
+    Release: "giving a resource back",
+    OfferResource: "adding a resource",
+    WithdrawResource: "withdrawing a resource",
+    ChangeFloor: "setting a floor",
+    ChangeGuard: "setting guards",
+    CordonScope: "cordoning a scope",
+    UncordonScope: "lifting a cordon",
+    CloseStatements: "closing the statements",
+}
+
+
+def _needs(do: Instruction, role: Role, shown: Role) -> str:
+    return (
+        f"{_ACTS[type(do)]} needs {_ARTICLE[role]} {role}'s token, and yours is "
+        f"{_ARTICLE[shown]} {shown}'s; log in with another"
+    )
+
 
 # Who may give an instruction, which of its fields is a path, and what else is looked at.
 _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
@@ -122,7 +260,7 @@ _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
     OfferResource: ("operator", "resource", _check_attributes),
     WithdrawResource: ("operator", "resource", None),
     ChangeFloor: ("operator", "scope", None),
-    ChangeGuard: ("operator", "tree", None),
+    ChangeGuard: ("operator", "tree", _check_guard),
     CordonScope: ("operator", "scope", None),
     UncordonScope: ("operator", "scope", None),
     CloseStatements: ("operator", None, None),
@@ -138,15 +276,28 @@ def check_question(request_id: int, do: Question | Subscribe) -> Refused | None:
         scopes = (do.scope,)
     if len(scopes) > QUOTES_MAX:
         return _bad(request_id, f"subscribe to at most {QUOTES_MAX} quotes")
-    if any(scope is not None and len(scope) > PATH_MAX for scope in scopes):
-        return _bad(request_id, f"a path has at most {PATH_MAX} characters")
+    if any(scope is not None and _is_longer(scope, PATH_MAX) for scope in scopes):
+        return _bad(request_id, f"a path has at most {PATH_MAX} bytes")
     return None
 
 
 def check_key(request_id: int, key: str | None) -> Refused | None:
-    if key is not None and not 0 < len(key) <= KEY_MAX:
-        return _bad(request_id, f"a key has 1 to {KEY_MAX} characters")
+    if key is not None and not is_key(key):
+        return _bad(request_id, f"a key has 1 to {KEY_MAX} bytes")
     return None
+
+
+def is_key(key: str) -> bool:
+    return key != "" and not _is_longer(key, KEY_MAX)
+
+
+def _is_longer(text: str, most: int) -> bool:
+    return len(text) > most or (not text.isascii() and _size(text) > most)
+
+
+def _size(text: str) -> int:
+    """Bytes of UTF-8, whatever is in a text."""
+    return len(text.encode(errors="replace"))
 
 
 def _bad(request_id: int, message: str) -> Refused:

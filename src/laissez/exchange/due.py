@@ -4,6 +4,10 @@ The market acts on whatever falls due at its own instant, whenever it is told of
 exchange that is silent has time pass when the next timer is due, by an entry of its own; and many
 timers close together need few entries: after one, the next waits `PAUSE_S`, and lets all that
 fell due meanwhile act at once, each at its instant.
+
+A statement period ends after `settle_every_s`, or sooner where so much happens that the market
+remembers more than `steps_kept` changes of pressure: it keeps them to explain what is open, and
+they are most of what grows in a restless market.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from laissez.model import CloseStatements
 US_PER_S = 1_000_000
 PAUSE_S = 0.05
 RETRY_S = 1.0
+# Counting the steps takes a millisecond in a large market.
+COMMANDS_BETWEEN_COUNTS = 10_000
 
 
 class Due:
@@ -26,8 +32,9 @@ class Due:
         self,
         market: Market,
         clock: Clock,
-        settle_every_s: float,
         *,
+        settle_every_s: float,
+        steps_kept: int,
         is_busy: Callable[[], bool],
         hand_in: Callable[[LetTimePass | CloseStatements], None],
         on_error: Callable[[str], None],
@@ -35,6 +42,8 @@ class Due:
         self._market = market
         self._clock = clock
         self._settle_every_s = settle_every_s
+        self._steps_kept = steps_kept
+        self._commands = 0
         self._is_busy = is_busy
         self._hand_in = hand_in
         self._on_error = on_error
@@ -42,7 +51,18 @@ class Due:
         self._timer: asyncio.TimerHandle | None = None
         self._not_before_s = 0.0
         self._is_over = False
+        self._settles = True
         self._settling = self._loop.call_later(settle_every_s, self._settle)
+
+    def after_group(self, commands: int) -> None:
+        """A group has been executed: time has passed, and the market remembers more."""
+        self._commands += commands
+        if self._commands >= COMMANDS_BETWEEN_COUNTS:
+            self._commands = 0
+            if self._market.steps_remembered() > self._steps_kept:
+                self._settling.cancel()
+                self._settle()
+        self.set_timer()
 
     def set_timer(self) -> None:
         """Wake up when the next thing falls due."""
@@ -75,6 +95,8 @@ class Due:
             self._on_error(f"what falls due could not be told ({type(error).__name__}: {error})")
 
     def _settle(self) -> None:
+        if not self._settles:
+            return
         self._settling = self._loop.call_later(self._settle_every_s, self._settle)
         try:
             if self._market.tenants():
@@ -83,6 +105,7 @@ class Due:
             self._on_error(f"statements could not be closed ({type(error).__name__}: {error})")
 
     def stop_settling(self) -> None:
+        self._settles = False
         self._settling.cancel()
 
     def cancel(self) -> None:

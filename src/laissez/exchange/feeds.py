@@ -3,17 +3,29 @@
 Per tenant the newest messages are kept, so that somebody who was away a moment can resume after
 the last sequence number it saw; whoever was away for longer is told to read its state anew. For
 the operator the events of the newest commands are kept as they are, and encoded when it listens.
+
+A message may hold one event or fifty thousand, so what is kept is bounded by events as well: for
+the operator, and for all tenants together. When these have too many, the tenant that has most
+forgets the older half of its own; nobody's stream grows at the cost of one that is shorter.
 """
 
+from __future__ import annotations
+
 from collections import deque
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from itertools import islice, takewhile
+from typing import Protocol, TypeVar
 
 from laissez.exchange.views import operator_events
 from laissez.model import Event, Happened, encode
 
 KEPT_PER_TENANT = 1_000
 KEPT_FOR_OPERATOR = 10_000
+EVENTS_KEPT_OF_TENANTS = 200_000
+EVENTS_KEPT_FOR_OPERATOR = 200_000
+
+T = TypeVar("T")
+Said = tuple[int, int, tuple[Event, ...]]
 
 
 class Listener(Protocol):
@@ -23,21 +35,41 @@ class Listener(Protocol):
 class Feed:
     """One tenant's stream."""
 
-    __slots__ = ("forgotten", "listeners", "messages")
+    __slots__ = ("_feeds", "events", "forgotten", "listeners", "messages")
 
-    def __init__(self, forgotten: int) -> None:
+    def __init__(self, feeds: Feeds, forgotten: int) -> None:
+        self._feeds = feeds
         self.messages: deque[Happened] = deque()
+        self.events = 0
         self.forgotten = forgotten
         self.listeners: set[Listener] = set()
 
     def add(self, happened: Happened) -> None:
-        self.messages.append(happened)
-        if len(self.messages) > KEPT_PER_TENANT:
-            self.forgotten = self.messages.popleft().sequence
+        """Note what a command meant for this tenant, and tell it if it listens."""
+        messages, feeds = self.messages, self._feeds
+        messages.append(happened)
+        more = len(happened.events)
+        if len(messages) > KEPT_PER_TENANT:
+            oldest = messages.popleft()
+            self.forgotten = oldest.sequence
+            more -= len(oldest.events)
+        self.events += more
+        feeds.events_of_tenants += more
+        if feeds.events_of_tenants > EVENTS_KEPT_OF_TENANTS:
+            feeds.make_room()
         if self.listeners:
             message = encode(happened)
             for listener in tuple(self.listeners):
                 listener.push(happened.sequence, message)
+
+    def forget_half(self) -> int:
+        """Forget the oldest messages; how many events that were."""
+        before = self.events
+        while self.messages and self.events > before // 2:
+            oldest = self.messages.popleft()
+            self.forgotten = oldest.sequence
+            self.events -= len(oldest.events)
+        return before - self.events
 
     def after(self, sequence: int) -> Iterator[bytes] | None:
         """What came after a sequence number, None if some of it is forgotten."""
@@ -52,21 +84,31 @@ class Feeds:
     def __init__(self, begins_after: int) -> None:
         self._begins_after = begins_after
         self._tenants: dict[str, Feed] = {}
-        self._recent: deque[tuple[int, int, tuple[Event, ...]]] = deque()
+        self.events_of_tenants = 0
+        self._recent: deque[Said] = deque()
+        self._recent_events = 0
         self._forgotten = begins_after
         self._operators: set[Listener] = set()
 
     def of(self, tenant: str) -> Feed:
         feed = self._tenants.get(tenant)
         if feed is None:
-            feed = self._tenants[tenant] = Feed(self._begins_after)
+            feed = self._tenants[tenant] = Feed(self, self._begins_after)
         return feed
+
+    def make_room(self) -> None:
+        """Too many events are kept: the tenant that has most of them forgets half of its own."""
+        longest = max(self._tenants.values(), key=lambda feed: feed.events)
+        self.events_of_tenants -= longest.forget_half()
 
     def publish_all(self, sequence: int, at: int, events: tuple[Event, ...]) -> None:
         """Note what a command did, and tell the operator if it listens."""
-        self._recent.append((sequence, at, events))
-        if len(self._recent) > KEPT_FOR_OPERATOR:
-            self._forgotten = self._recent.popleft()[0]
+        recent = self._recent
+        recent.append((sequence, at, events))
+        self._recent_events += len(events)
+        while len(recent) > KEPT_FOR_OPERATOR or self._recent_events > EVENTS_KEPT_FOR_OPERATOR:
+            self._forgotten, _, forgotten = recent.popleft()
+            self._recent_events -= len(forgotten)
         if self._operators:
             message = encode(Happened(sequence, at, operator_events(events)))
             for listener in tuple(self._operators):
@@ -75,14 +117,34 @@ class Feeds:
     def all_after(self, sequence: int) -> Iterator[bytes] | None:
         if sequence < self._forgotten:
             return None
-        return (
-            encode(Happened(each, at, operator_events(events)))
-            for each, at, events in tuple(self._recent)
-            if each > sequence
-        )
+        return (_told(said) for said in tuple(self._recent) if said[0] > sequence)
+
+    def keeps(self, tenant: str | None, sequence: int) -> bool:
+        """Is all still here that came after a sequence number? The operator's for no tenant."""
+        return sequence >= (self._forgotten if tenant is None else self.of(tenant).forgotten)
+
+    def piece(self, tenant: str | None, after: int, most: int) -> Iterator[tuple[int, bytes]]:
+        """The first messages after a sequence number, at most so many, each with its own."""
+        if tenant is None:
+            for said in _first(self._recent, after, most, lambda each: each[0]):
+                yield said[0], _told(said)
+        else:
+            for happened in _first(self.of(tenant).messages, after, most, lambda h: h.sequence):
+                yield happened.sequence, encode(happened)
 
     def listen(self, tenant: str | None, listener: Listener) -> None:
         (self._operators if tenant is None else self.of(tenant).listeners).add(listener)
 
     def leave(self, tenant: str | None, listener: Listener) -> None:
         (self._operators if tenant is None else self.of(tenant).listeners).discard(listener)
+
+
+def _told(said: Said) -> bytes:
+    sequence, at, events = said
+    return encode(Happened(sequence, at, operator_events(events)))
+
+
+def _first(kept: deque[T], after: int, most: int, sequence: Callable[[T], int]) -> list[T]:
+    newer = sum(1 for _ in takewhile(lambda each: sequence(each) > after, reversed(kept)))
+    begin = len(kept) - newer
+    return list(islice(kept, begin, begin + most))

@@ -34,6 +34,10 @@ class JournalError(Exception):
     """The journal can't be used as it is; the sentence says what to do."""
 
 
+class FolderInUse(JournalError):
+    """Another process writes to it."""
+
+
 class NotDurable(Exception):
     """There was no room on the disk: nothing of it was written, and writing may work later."""
 

@@ -1,13 +1,21 @@
 """Which keys have been used, so that a retry never acts twice.
 
-A key belongs to its author. The last `capacity` keys at least are remembered, in two generations:
-new keys go into the young one; when it is full it becomes the old one, and what was old is
-forgotten. For the newest of them the answer itself is kept, too, in a ring by sequence number, so
-that a retry gets the answer of the first time; an older key is answered with the place in the
-journal where it acted.
+A key belongs to its author, and so does the memory of it: when there are too many keys in all, the
+author with the most forgets its oldest. So nobody's keys are pushed out by an author who has more
+of them, however many that one sends; and an author alone is remembered for the last `capacity`.
+
+For the newest commands the answer itself is kept, too, in a ring by sequence number, so that a
+retry gets the answer of the first time; an older key is answered with the place in the journal
+where it acted. Answers can be long, so the ring is bounded by their events as well.
 
 All of this follows from the journal: a restart reads it back.
 """
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
@@ -15,6 +23,9 @@ from laissez.exchange.records import Record
 from laissez.model import Notice
 
 ANSWERS_KEPT = 16_384
+EVENTS_KEPT = 200_000
+LOOKED_THROUGH = 2
+"""So many times the capacity is looked back through at a restart, for those who seldom use one."""
 
 
 class Kept(msgspec.Struct, frozen=True, gc=False):
@@ -27,21 +38,42 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
 
 
 def key_name(author: str, key: str) -> str:
-    """A key as it is remembered: no author can use another's."""
+    """A key as it is asked for: no author can use another's."""
     return f"{author}\0{key}"
 
 
+class _OfOneAuthor:
+    """The keys of one author, the oldest first."""
+
+    __slots__ = ("oldest_first", "places")
+
+    def __init__(self) -> None:
+        self.places: dict[str | bytes, int] = {}
+        self.oldest_first: deque[str | bytes] = deque()
+
+    def forget_oldest(self, count: int) -> int:
+        count = min(count, len(self.oldest_first))
+        for _ in range(count):
+            del self.places[self.oldest_first.popleft()]
+        return count
+
+
 class Keys:
+    """The last keys of everybody, `capacity` in all at least."""
+
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._young: dict[str, int] = {}
-        self._old: dict[str, int] = {}
+        self._slack = max(1, min(capacity // 100, 1_000))
+        self._count = 0
+        self._authors: dict[str, _OfOneAuthor] = {}
         self._answers: list[Kept | None] = [None] * ANSWERS_KEPT
+        self._events = 0
 
     def sequence(self, name: str) -> int | None:
         """Where this key acted, None if it is new."""
-        found = self._young.get(name)
-        return self._old.get(name) if found is None else found
+        author, _, key = name.partition("\0")
+        own = self._authors.get(author)
+        return None if own is None else own.places.get(_compact(key))
 
     def answer(self, sequence: int) -> Kept | None:
         """What the key that acted there was answered, None if that is no longer kept."""
@@ -49,12 +81,52 @@ class Keys:
         return kept if kept is not None and kept.sequence == sequence else None
 
     def remember(self, name: str, kept: Kept) -> None:
-        if len(self._young) >= self._capacity:
-            self._old, self._young = self._young, {}
-        self._young[name] = kept.sequence
-        self._answers[kept.sequence % ANSWERS_KEPT] = kept
+        self.remember_place(name, kept.sequence)
+        place = kept.sequence % ANSWERS_KEPT
+        before = self._answers[place]
+        if before is not None:
+            self._events -= len(before.events)
+        self._answers[place] = kept
+        self._events += len(kept.events)
+        if self._events > EVENTS_KEPT:
+            self._forget_answers(kept.sequence)
+
+    def _forget_answers(self, newest: int) -> None:
+        """Forget the oldest answers until half of the room for events is free, or one is left."""
+        for sequence in range(newest - ANSWERS_KEPT + 1, newest):
+            kept = self.answer(sequence)
+            if kept is not None and self._events > EVENTS_KEPT // 2:
+                self._answers[sequence % ANSWERS_KEPT] = None
+                self._events -= len(kept.events)
 
     def remember_place(self, name: str, sequence: int) -> None:
-        if len(self._young) >= self._capacity:
-            self._old, self._young = self._young, {}
-        self._young[name] = sequence
+        author, _, key = name.partition("\0")
+        own = self._authors.get(author)
+        if own is None:
+            own = self._authors[author] = _OfOneAuthor()
+        compact = _compact(key)
+        if compact not in own.places:
+            own.oldest_first.append(compact)
+            self._count += 1
+        own.places[compact] = sequence
+        if self._count > self._capacity + self._slack:
+            most = max(self._authors.values(), key=lambda each: len(each.places))
+            self._count -= most.forget_oldest(self._slack)
+
+
+def _compact(key: str) -> str | bytes:
+    """A key in as few bytes as it has: text with one wide character takes four for each."""
+    return key if key.isascii() else key.encode(errors="surrogatepass")
+
+
+def older_keys(newest_first: Iterable[tuple[str, str, int]], capacity: int) -> Keys:
+    """The keys of a past that is read backwards: (author, key, sequence), the newest first.
+
+    It is read further back than one author alone would need, so that those who seldom use a key
+    are found behind one who uses many; but not without end.
+    """
+    found = list(islice(newest_first, LOOKED_THROUGH * capacity))
+    keys = Keys(capacity)
+    for author, key, sequence in reversed(found):
+        keys.remember_place(key_name(author, key), sequence)
+    return keys

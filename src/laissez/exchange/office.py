@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from laissez.exchange.access import BadToken, Principal, new_token
+from laissez.exchange.addresses import why_not_an_address
 from laissez.exchange.journal import JournalFailed, NotDurable
 from laissez.exchange.pipeline import Exchange
 from laissez.exchange.records import Webhook
@@ -41,7 +41,6 @@ from laissez.model import (
 US_PER_S = 1_000_000
 NOTE_MAX = 200
 LIFETIME_S_MAX = 100 * 365 * 86_400
-URL_MAX = 2_048
 WEBHOOKS_MAX = 16
 TOKENS_MAX = 100_000
 
@@ -54,6 +53,8 @@ class Office:
         self._one_at_a_time = asyncio.Lock()
         bookmarks = self._journal.bookmarks()
         self.delivered = {name: bookmarks.get(name, 0) for name in self.webhooks}
+        # Why the newest post to a webhook was not taken, while it is not.
+        self.last_errors: dict[str, str] = {}
         self.on_webhooks_changed: Callable[[], None] = lambda: None
 
     @property
@@ -69,7 +70,7 @@ class Office:
     ) -> Administered | Refused:
         """Do what an operator asks; the caller has checked the allowance."""
         if caller.role != "operator":
-            message = f"{type(do).__name__} needs an operator's token"
+            message = f"tokens and webhooks are for operators, and your token is a {caller.role}'s"
             return Refused(request_id, ServiceCode.FORBIDDEN, message)
         async with self._one_at_a_time:
             if self._exchange.closed is not None:
@@ -137,8 +138,10 @@ class Office:
     ) -> Administered | Refused:
         if key is not None and (known := self._rights.webhook_made_with(caller.name, key)):
             return _made_before(request_id, f"webhook {known.id}")
-        if not _is_web_address(do.url):
-            return _bad(request_id, "give an address that begins with https:// or http://")
+        allow_private = self._exchange.settings.private_webhooks
+        wrong = why_not_an_address(do.url, allow_private=allow_private)
+        if wrong is not None:
+            return _bad(request_id, wrong)
         if len(self.webhooks) >= WEBHOOKS_MAX:
             return _bad(request_id, f"there are {WEBHOOKS_MAX} webhooks already; remove one")
         webhook = Webhook(secrets.token_hex(6), do.url, secrets.token_urlsafe(32), caller.name, key)
@@ -165,18 +168,12 @@ class Office:
         self.on_webhooks_changed()
         await self._exchange.write(lambda: self._journal.remove_bookmark(do.webhook))
         self.delivered.pop(do.webhook, None)
+        self.last_errors.pop(do.webhook, None)
         return WebhookRemoved(do.webhook)
 
     def _info(self, webhook: Webhook) -> WebhookInfo:
-        return WebhookInfo(webhook.id, webhook.url, self.delivered[webhook.id])
-
-
-def _is_web_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return len(url) <= URL_MAX and parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        return False
+        error = self.last_errors.get(webhook.id)
+        return WebhookInfo(webhook.id, webhook.url, self.delivered[webhook.id], error)
 
 
 def _made_before(request_id: int, what: str) -> Refused:

@@ -35,11 +35,11 @@ from typing import Protocol
 import msgspec
 
 from laissez.exchange.access import Access, Limits, Principal
-from laissez.exchange.admission import check_allowance, check_instruction, check_price
+from laissez.exchange.admission import check_allowance, check_form, check_instruction
 from laissez.exchange.clock import Clock
 from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
-from laissez.exchange.journal import Journal, NotDurable
+from laissez.exchange.journal import Journal, JournalFailed, NotDurable
 from laissez.exchange.keys import Kept, key_name
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, join_entries, write_entry
@@ -48,7 +48,7 @@ from laissez.exchange.sequencing import OwnInstruction, record_of
 from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.writer import Writer
 from laissez.market import Market
-from laissez.model import Instruction, Notice, PlaceOrder, Refused, ServiceCode
+from laissez.model import Instruction, Notice, Refused, ServiceCode
 
 _log = logging.getLogger("laissez.exchange")
 
@@ -61,9 +61,11 @@ class Settings(msgspec.Struct, frozen=True):
 
     limits: Limits = Limits()
     queue_max: int = 20_000
-    keys_kept: int = 500_000
+    keys_kept: int = 200_000
     snapshot_every: int = 500_000
     settle_every_s: int = 3_600
+    steps_kept: int = 50_000
+    private_webhooks: bool = False
 
 
 class Target(Protocol):
@@ -151,7 +153,8 @@ class Exchange:
         self._due = Due(
             self.market,
             self.clock,
-            self.settings.settle_every_s,
+            settle_every_s=self.settings.settle_every_s,
+            steps_kept=self.settings.steps_kept,
             is_busy=lambda: self._writing > 0 or bool(self._waiting),
             hand_in=lambda do: self._enqueue(_OwnTicket(CLOCK, do)),
             on_error=self._stop,
@@ -183,8 +186,8 @@ class Exchange:
         # A retry is answered with what it did, whatever has changed since: so the key comes first.
         if not refused and ticket.key is not None and self._is_repeated(ticket, ticket.key):
             return False
-        if not refused and type(do) is PlaceOrder and do.price is None:
-            refused = check_price(caller, self.market, request_id, do)
+        if not refused:
+            refused = check_form(caller, self.market, request_id, do)
         if not refused and self._is_full():
             refused = self._no_room(request_id)
         if refused:
@@ -315,7 +318,7 @@ class Exchange:
             told = self._execute(entries)
             if told is not None:
                 self._answer(group, entries, told)
-                self._after_group()
+                self._after_group(len(group))
         except Exception as fault:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)
@@ -396,13 +399,13 @@ class Exchange:
         self._repeated_count -= len(repeated)
         return (ticket, *repeated)
 
-    def _after_group(self) -> None:
+    def _after_group(self, commands: int) -> None:
         for tell in self.on_applied:
             try:
                 tell()
             except Exception as error:
                 _log.error("a follower could not be told: %s", _named(error))
-        self._due.set_timer()
+        self._due.after_group(commands)
         self._upkeep.after_group()
         if not self._writing and not self._waiting:
             self._idle.set()
@@ -413,7 +416,7 @@ class Exchange:
             waiting, self._waiting = self._waiting, []
             # Nothing more is written: whether the last group was, only a restart can tell.
             self._refuse_group(error, waiting)
-            self.on_failure(Fault(f"the journal failed: {error}"))
+            self.on_failure(JournalFailed(f"the journal failed: {error}"))
         else:
             self._due.try_later()
         if self._waiting:

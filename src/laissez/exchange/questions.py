@@ -7,7 +7,8 @@ market is looked at, so that a refusal tells nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from laissez.exchange.access import Principal
@@ -25,13 +26,16 @@ from laissez.model import (
     AskTenants,
     Bill,
     FloorList,
+    Holding,
     HoldingList,
+    OpenOrder,
     OrderList,
     Question,
     Quoted,
     Rejected,
     Resource,
     ResourceList,
+    Segment,
     ServiceCode,
     Status,
     TenantList,
@@ -39,7 +43,11 @@ from laissez.model import (
     Told,
 )
 
+PAGE_MAX = 1_000
+BAD_CURSOR = "this is not where a page begins; give the `next` of the page before"
+LIST_CHANGED = "the list has changed where this page begins; ask again from the beginning"
 SEGMENTS_SHOWN = 200
+SEGMENTS_SHOWN_TOGETHER = 1_000
 
 
 class Forbidden(Exception):
@@ -100,23 +108,39 @@ class Desk:
         return self.quote(asker, question.scope)
 
     def _orders(self, asker: Principal, question: AskOrders) -> Told:
-        tenants = self._tenants_meant(asker, question.tenant)
-        return OrderList(
-            self.instant(),
-            tuple(own_order(order) for name in tenants for order in self._market.orders(name)),
-        )
+        name, _, place = (question.after or "").partition(":")
+        if place and not place.isdecimal():
+            raise Forbidden(ServiceCode.BAD_REQUEST, BAD_CURSOR)
+        found: list[OpenOrder] = []
+        for tenant in self._tenants_from(asker, question.tenant, name):
+            if len(found) == PAGE_MAX:
+                return OrderList(self.instant(), tuple(found), f"{tenant}:0")
+            after = int(place[:20]) if tenant == name and place else 0
+            room = PAGE_MAX - len(found)
+            orders, last, is_all = self._market.orders_after(tenant, after, room)
+            found += map(own_order, orders)
+            if not is_all:
+                return OrderList(self.instant(), tuple(found), f"{tenant}:{last}")
+        return OrderList(self.instant(), tuple(found))
 
     def _holdings(self, asker: Principal, question: AskHoldings) -> Told:
-        tenants = self._tenants_meant(asker, question.tenant)
-        return HoldingList(
-            self.instant(),
-            tuple(
-                holding
-                for name in tenants
-                for path in self._market.holdings(name)
-                if (holding := self._market.holding(path)) is not None
-            ),
-        )
+        name, _, place = (question.after or "").partition(":")
+        found: list[Holding] = []
+        last = ""
+        for tenant in self._tenants_from(asker, question.tenant, name):
+            paths: Iterable[str] = self._market.holdings(tenant)
+            if tenant == name and place:
+                paths = iter(paths)
+                if place not in paths:  # it takes what comes before
+                    raise Forbidden(ServiceCode.LIST_CHANGED, LIST_CHANGED)
+            for path in paths:
+                if len(found) == PAGE_MAX:
+                    return HoldingList(self.instant(), tuple(found), last)
+                holding = self._market.holding(path)
+                assert holding is not None
+                found.append(holding)
+                last = f"{tenant}:{path}"
+        return HoldingList(self.instant(), tuple(found))
 
     def _bill(self, asker: Principal, question: AskBill) -> Told:
         tenant = question.tenant or asker.tenant
@@ -124,12 +148,14 @@ class Desk:
         if tenant is None:
             raise Forbidden(ServiceCode.BAD_REQUEST, "name the tenant whose bill you want")
         at = self.instant()
-        shown, left_out = {}, {}
+        shown: dict[str, tuple[Segment, ...]] = {}
+        left_out: dict[str, int] = {}
         if question.explain:
-            for resource, segments in self._market.segments(tenant, at).items():
-                shown[resource] = segments[-SEGMENTS_SHOWN:]
-                if len(segments) > SEGMENTS_SHOWN:
-                    left_out[resource] = len(segments) - SEGMENTS_SHOWN
+            newest = self._market.newest_segments(
+                tenant, at, each=SEGMENTS_SHOWN, together=SEGMENTS_SHOWN_TOGETHER
+            )
+            shown = {resource: segments for resource, (segments, _) in newest.items()}
+            left_out = {resource: more for resource, (_, more) in newest.items() if more}
         return Bill(at, tenant, self._market.bill(tenant, at), shown, left_out)
 
     def _status(self, asker: Principal, question: AskStatus) -> Told:
@@ -141,12 +167,17 @@ class Desk:
     def _resources(self, asker: Principal, question: AskResources) -> Told:
         self._check_sees_everything(asker)
         market = self._market
+        paths = market.resources_after(question.scope, question.after, PAGE_MAX + 1)
+        if paths is None:
+            raise Forbidden(ServiceCode.LIST_CHANGED, LIST_CHANGED)
+        shown = paths[:PAGE_MAX]
         return ResourceList(
             self.instant(),
             tuple(
                 Resource(path, market.owner(path), market.rate(path), market.attributes(path))
-                for path in market.resources(question.scope)
+                for path in shown
             ),
+            shown[-1] if len(paths) > PAGE_MAX else None,
         )
 
     def _floors(self, asker: Principal, question: AskFloors) -> Told:
@@ -158,23 +189,33 @@ class Desk:
     def _tenants(self, asker: Principal, question: AskTenants) -> Told:
         self._check_sees_everything(asker)
         market, at = self._market, self.instant()
+        names = market.tenants()
+        begin = 0 if question.after is None else bisect_right(names, question.after)
+        shown = names[begin : begin + PAGE_MAX]
         return TenantList(
             at,
             tuple(
                 TenantSummary(
                     name,
-                    len(market.orders(name)),
+                    market.order_count(name),
                     len(market.holdings(name)),
                     market.bill(name, at),
                 )
-                for name in market.tenants()
+                for name in shown
             ),
+            shown[-1] if begin + PAGE_MAX < len(names) else None,
         )
 
-    def _tenants_meant(self, asker: Principal, tenant: str | None) -> tuple[str, ...]:
+    def _tenants_from(self, asker: Principal, tenant: str | None, first: str) -> Sequence[str]:
+        """Whose lists are meant, from the one on at which a page begins."""
         self._check_tenant(asker, tenant)
         meant = tenant or asker.tenant
-        return self._market.tenants() if meant is None else (meant,)
+        if meant is None:
+            names = self._market.tenants()
+            return names[bisect_left(names, first) :]
+        if first not in ("", meant):
+            raise Forbidden(ServiceCode.BAD_REQUEST, BAD_CURSOR)
+        return (meant,)
 
     def _check_tenant(self, asker: Principal, tenant: str | None) -> None:
         if tenant is not None and tenant != asker.tenant:

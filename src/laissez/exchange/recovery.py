@@ -34,7 +34,7 @@ from laissez.exchange.journal import (
     link_of,
     unpack,
 )
-from laissez.exchange.keys import Keys, key_name
+from laissez.exchange.keys import Keys, older_keys
 from laissez.exchange.records import Entry
 from laissez.exchange.snapshots import take
 from laissez.exchange.venue import Venue
@@ -241,18 +241,13 @@ def read(group: Group) -> tuple[Entry, ...]:
 
 def _older_keys(journal: Journal, begin: int, kept: int) -> Keys:
     """The keys that were used up to `begin`, as far back as they are remembered."""
-    keys = Keys(kept)
-    if begin:
-        newest_first = (
-            (entry.author, entry.key, sequence)
-            for group in journal.groups_backwards(begin)
-            for sequence, entry in _backwards(group)
-            if sequence <= begin and entry.key is not None
-        )
-        found = [pair for pair, _ in zip(newest_first, range(kept), strict=False)]
-        for author, key, sequence in reversed(found):
-            keys.remember_place(key_name(author, key), sequence)
-    return keys
+    newest_first = (
+        (entry.author, entry.key, sequence)
+        for group in (journal.groups_backwards(begin) if begin else ())
+        for sequence, entry in _backwards(group)
+        if sequence <= begin and entry.key is not None
+    )
+    return older_keys(newest_first, kept)
 
 
 def _backwards(group: Group) -> Iterator[tuple[int, Entry]]:
@@ -291,7 +286,7 @@ def verify(journal: Journal, progress: ReportProgress = no_progress) -> Verified
         if group.rules == Venue.rules:
             if venue is None:
                 executed_from, reached = group.first, group.first - 1
-                venue = _where_rules_begin(journal, labels, reached)
+                venue = _where_rules_begin(journal, labels, reached if groups else 0)
             reached = _verify_group(venue, chain.follow(group), group.first, digests)
         else:
             chain.follow_link(group)

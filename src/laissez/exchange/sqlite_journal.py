@@ -26,6 +26,7 @@ from laissez.exchange.journal import (
     NO_LINK,
     REPLAYED,
     SNAPSHOTS_KEPT,
+    FolderInUse,
     Group,
     Head,
     JournalError,
@@ -335,10 +336,6 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class FolderInUse(JournalError):
-    """The journal is sound, as far as anybody knows, but another process writes to it."""
 
 
 def _lock(folder: Path) -> IO[bytes]:

@@ -13,29 +13,29 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 Write = Callable[[], None]
-Told = Callable[[BaseException | None], None]
+DoneCallback = Callable[[BaseException | None], None]
 
 
 class Writer:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._jobs: SimpleQueue[tuple[Write, Told] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Write, DoneCallback] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
         self._thread.start()
 
-    def do(self, write: Write, told: Told) -> None:
-        """Do a job after those before it; `told` is called in the event loop, with any error."""
-        self._jobs.put((write, told))
+    def do(self, write: Write, done: DoneCallback) -> None:
+        """Do a job after those before it; `done` is called in the event loop, with any error."""
+        self._jobs.put((write, done))
 
     async def wait_for(self, write: Write) -> None:
         """Do a job, and raise what it raises."""
         finished = self._loop.create_future()
 
-        def told(error: BaseException | None) -> None:
+        def done(error: BaseException | None) -> None:
             if not finished.done():
                 finished.set_result(error)
 
-        self.do(write, told)
+        self.do(write, done)
         error = await finished
         if error is not None:
             raise error
@@ -47,10 +47,10 @@ class Writer:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            write, told = job
+            write, done = job
             error: BaseException | None = None
             try:
                 write()
             except BaseException as raised:
                 error = raised
-            self._loop.call_soon_threadsafe(told, error)
+            self._loop.call_soon_threadsafe(done, error)

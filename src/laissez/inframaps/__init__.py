@@ -13,14 +13,13 @@ from laissez.inframaps.carbon import Carbon
 from laissez.inframaps.compose import BadComposition, Composition
 from laissez.inframaps.guards import Guards
 from laissez.inframaps.maintenance import Maintenance, Window
-from laissez.inframaps.policy import HardLever, InfraMap, Levels, Metered
+from laissez.inframaps.policy import HardLever, InfraMap, Levels, TelemetryDriven
 from laissez.inframaps.power import PowerHeadroom
 from laissez.inframaps.utilisation import Utilisation
-from laissez.inframaps.view import Action, OperatorView
+from laissez.inframaps.view import MapAction, OperatorView
 
 __all__ = [
     "LIST_PRICE_SHARE",
-    "Action",
     "BadComposition",
     "Carbon",
     "Composition",
@@ -29,9 +28,10 @@ __all__ = [
     "InfraMap",
     "Levels",
     "Maintenance",
-    "Metered",
+    "MapAction",
     "OperatorView",
     "PowerHeadroom",
+    "TelemetryDriven",
     "Utilisation",
     "Window",
     "break_even",

@@ -26,9 +26,9 @@ from math import isfinite
 
 from laissez.inframaps.floors import changes, fewest_floors, kept_floors, standing_prices
 from laissez.inframaps.forest import forest_of
-from laissez.inframaps.policy import HardLever, InfraMap, Levels, Metered
-from laissez.inframaps.pricing import Pricing, Push
-from laissez.inframaps.view import Action, OperatorView
+from laissez.inframaps.policy import HardLever, InfraMap, Levels, TelemetryDriven
+from laissez.inframaps.pricing import Push, TreePricing
+from laissez.inframaps.view import MapAction, OperatorView
 from laissez.model.instructions import ChangeFloor, OfferResource
 from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
@@ -69,7 +69,7 @@ class Composition:
 
     def step(
         self, levels: Levels, view: OperatorView, at_us: int, awaited: Collection[str] = ()
-    ) -> tuple[Action, ...]:
+    ) -> tuple[MapAction, ...]:
         """What to do now, in this order. What is offered comes last, to floors that are right.
         `awaited` are names of telemetry that is not among the levels yet, and soon will be."""
         levels = {name: level for name, level in levels.items() if isfinite(level)}
@@ -85,7 +85,7 @@ class Composition:
         instants = (lever.next_us(at_us) for lever in levers)
         return min((at for at in instants if at is not None), default=None)
 
-    def _commands(self, levels: Levels, view: OperatorView, at_us: int) -> list[Action]:
+    def _commands(self, levels: Levels, view: OperatorView, at_us: int) -> list[MapAction]:
         return [
             action
             for _, each in self.maps
@@ -97,26 +97,26 @@ class Composition:
         """By tree, the scopes whose price depends on what is awaited."""
         unread: dict[str, list[str]] = {tree: [] for tree in self.base}
         for _, each in self.maps:
-            for scope, name in each.meters().items() if isinstance(each, Metered) else ():
+            for scope, name in each.meters().items() if isinstance(each, TelemetryDriven) else ():
                 if name in awaited and tree_of(scope) in unread:
                     unread[tree_of(scope)].append(scope)
         return unread
 
     def _floor_changes(
         self, levels: Levels, view: OperatorView, at_us: int, unread: Mapping[str, list[str]]
-    ) -> list[Action]:
+    ) -> list[MapAction]:
         paths = tuple(each.resource for each in view.resources)
         forest = forest_of(paths, tuple(view.inventory))
         pushes = self._pushes(levels, view, at_us)
-        actions: list[Action] = []
+        actions: list[MapAction] = []
         for tree, standing in self._standing(view.floors).items():
             costs = self._costs[tree]
             kept = kept_floors(forest, standing, unread[tree])
-            pricing = Pricing(tree, self.base[tree], costs, pushes[tree], forest, kept)
+            pricing = TreePricing(tree, self.base[tree], costs, pushes[tree], forest, kept)
             prices = pricing.near(standing_prices(forest, pricing.regions, standing), self.deadband)
             for scope, floor in changes(standing, fewest_floors(forest, prices)):
                 why = pricing.why(scope, floor, prices)
-                actions.append(Action(ChangeFloor(scope, floor), why))
+                actions.append(MapAction(ChangeFloor(scope, floor), why))
         return actions
 
     def _standing(self, floors: Mapping[str, int]) -> dict[str, dict[str, int]]:

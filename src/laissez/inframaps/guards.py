@@ -8,7 +8,7 @@ what was won for a while. A map sets them when they differ from what stands; it 
 from msgspec import Struct
 
 from laissez.inframaps.policy import Levels
-from laissez.inframaps.view import Action, OperatorView
+from laissez.inframaps.view import MapAction, OperatorView
 from laissez.model.instructions import ChangeGuard
 from laissez.model.paths import tree_of
 
@@ -21,14 +21,14 @@ class Guards(Struct, frozen=True):
     def adjustments(self, levels: Levels, view: OperatorView, at_us: int) -> dict[str, float]:
         return {}
 
-    def commands(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[Action, ...]:
+    def commands(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[MapAction, ...]:
         standing = {
             each.tree: ChangeGuard(each.tree, each.rise, each.fall, each.hold, each.window)
             for each in view.guards
         }
         trees = {tree_of(each.resource) for each in view.resources}
         return tuple(
-            Action(guard, "the guards of the tree are others than were asked for")
+            MapAction(guard, "the guards of the tree are others than were asked for")
             for guard in self.guards
             if guard.tree in trees and standing.get(guard.tree, ChangeGuard(guard.tree)) != guard
         )

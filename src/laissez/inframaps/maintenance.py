@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from laissez.inframaps.curve import steep
 from laissez.inframaps.policy import Levels
-from laissez.inframaps.view import Action, OperatorView
+from laissez.inframaps.view import MapAction, OperatorView
 from laissez.model.instructions import OfferResource, WithdrawResource
 from laissez.model.paths import covers
 
@@ -62,7 +62,7 @@ class Maintenance(Struct, frozen=True):
                 pressures[window.scope] = max(pressure, pressures.get(window.scope, 0.0))
         return _added(pressures)
 
-    def commands(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[Action, ...]:
+    def commands(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[MapAction, ...]:
         opened = [each for each in self.windows if each.opens_us <= at_us < each.closes_us]
         closed = [
             each
@@ -85,16 +85,16 @@ def _added(pressures: dict[str, float]) -> dict[str, float]:
     return added
 
 
-def _withdrawals(opened: list[Window], view: OperatorView) -> Iterator[Action]:
+def _withdrawals(opened: list[Window], view: OperatorView) -> Iterator[MapAction]:
     if opened:
         for each in view.resources:
             window = _covering(opened, each.resource)
             if window is not None:
                 why = f"the maintenance window of {window.scope} is open"
-                yield Action(WithdrawResource(each.resource), why)
+                yield MapAction(WithdrawResource(each.resource), why)
 
 
-def _offers(closed: list[Window], opened: list[Window], view: OperatorView) -> Iterator[Action]:
+def _offers(closed: list[Window], opened: list[Window], view: OperatorView) -> Iterator[MapAction]:
     if closed:
         on_market = {each.resource for each in view.resources}
         for path, attributes in view.inventory.items():
@@ -106,7 +106,7 @@ def _offers(closed: list[Window], opened: list[Window], view: OperatorView) -> I
                 and not any(covers(cordon, path) for cordon in view.cordons)
             ):
                 why = f"the maintenance window of {window.scope} is over"
-                yield Action(OfferResource(path, dict(attributes)), why)
+                yield MapAction(OfferResource(path, dict(attributes)), why)
 
 
 def _covering(windows: list[Window], path: str) -> Window | None:

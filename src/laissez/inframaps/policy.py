@@ -14,7 +14,7 @@ Few maps need the hard lever: instructions that leave no choice, such as a withd
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from laissez.inframaps.view import Action, OperatorView
+from laissez.inframaps.view import MapAction, OperatorView
 
 Levels = Mapping[str, float]
 
@@ -25,7 +25,7 @@ class InfraMap(Protocol):
 
 
 @runtime_checkable
-class Metered(Protocol):
+class TelemetryDriven(Protocol):
     """What a map has beside its adjustments if telemetry decides them."""
 
     def meters(self) -> Mapping[str, str]:
@@ -36,7 +36,7 @@ class Metered(Protocol):
 class HardLever(Protocol):
     """What a map has beside its adjustments if it also withdraws, offers or guards."""
 
-    def commands(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[Action, ...]:
+    def commands(self, levels: Levels, view: OperatorView, at_us: int) -> tuple[MapAction, ...]:
         """What has to be done now, whatever the price."""
 
     def next_us(self, at_us: int) -> int | None:

@@ -23,7 +23,7 @@ class Push(NamedTuple):
     adjustment: float
 
 
-class Region(NamedTuple):
+class PricedRegion(NamedTuple):
     """What holds for the leaves of a region."""
 
     cost: int
@@ -33,7 +33,7 @@ class Region(NamedTuple):
     """The floor that stays as it is; 0 if there is none."""
 
 
-class Pricing:
+class TreePricing:
     """One tree at one instant."""
 
     __slots__ = ("_base", "regions")
@@ -56,14 +56,14 @@ class Pricing:
         for scope in (tree, *costs, *kept):
             if scope in forest or scope == tree:
                 _name(scope, said)
-        self.regions: dict[str, Region] = {}
+        self.regions: dict[str, PricedRegion] = {}
         for scope in reversed(deepest_first(said)):
-            above = self.regions.get(parent_of(scope), Region(0, (), 0))
+            above = self.regions.get(parent_of(scope), PricedRegion(0, (), 0))
             cost = costs.get(scope, above.cost)
             along = above.pushes + said[scope]
             stays = kept.get(scope, above.kept)
             price = max(cost, stays or _adjusted(base, along))
-            self.regions[scope] = Region(cost, along, price, stays)
+            self.regions[scope] = PricedRegion(cost, along, price, stays)
 
     def near(self, standing: Mapping[str, int], deadband: float) -> dict[str, int]:
         """The prices by region; what stands is kept if it is as good as the price."""

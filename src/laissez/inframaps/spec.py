@@ -34,7 +34,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from laissez.amounts import BadAmount
-from laissez.documents import BadField, DollarsPerHour, Duration, Percentage, Share
+from laissez.documents import BadField, DollarsPerHour, Duration, Percentage, PositiveNumber, Share
 from laissez.inframaps.base_prices import break_even
 from laissez.inframaps.carbon import Carbon
 from laissez.inframaps.compose import (
@@ -53,9 +53,8 @@ from laissez.inframaps.utilisation import Utilisation
 from laissez.model.instructions import ChangeGuard
 from laissez.model.paths import tree_of
 
-Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
-Place = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 NO_WINDOW = "rise and fall are bounds within a window; give one, such as window: 1s"
 
@@ -77,7 +76,7 @@ class PowerSpec(_MapSpec, frozen=True, kw_only=True, tag="power"):
         if self.comfortable >= self.full:
             raise BadField("comfortable", "comfortable is not below full; lower it, or raise full")
 
-    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+    def scopes_named(self) -> Iterator[tuple[FieldPath, str]]:
         return ((("rows", scope), scope) for scope in self.rows)
 
     def build(self) -> PowerHeadroom:
@@ -108,7 +107,7 @@ class MaintenanceSpec(_MapSpec, frozen=True, kw_only=True, tag="maintenance"):
     peak: NotNegative = 9.0
     steepness: NotNegative = 5.0
 
-    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+    def scopes_named(self) -> Iterator[tuple[FieldPath, str]]:
         return (
             (("windows", number, "scope"), each.scope) for number, each in enumerate(self.windows)
         )
@@ -122,9 +121,9 @@ class CarbonSpec(_MapSpec, frozen=True, kw_only=True, tag="carbon"):
     """`reference` is in grams of CO2 per kWh."""
 
     scopes: dict[str, str]
-    reference: Positive
+    reference: PositiveNumber
 
-    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+    def scopes_named(self) -> Iterator[tuple[FieldPath, str]]:
         return ((("scopes", scope), scope) for scope in self.scopes)
 
     def build(self) -> Carbon:
@@ -137,7 +136,7 @@ class UtilisationSpec(_MapSpec, frozen=True, kw_only=True, tag="utilisation"):
     peak: NotNegative = 1.0
     steepness: NotNegative = 5.0
 
-    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+    def scopes_named(self) -> Iterator[tuple[FieldPath, str]]:
         for field in ("pools", "children_of"):
             for number, scope in enumerate(getattr(self, field)):
                 yield (field, number), scope
@@ -169,7 +168,7 @@ class GuardsSpec(_MapSpec, frozen=True, kw_only=True, tag="guards"):
                     ("trees", tree), f"guards are those of a whole tree; write {tree_of(tree)}"
                 )
 
-    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+    def scopes_named(self) -> Iterator[tuple[FieldPath, str]]:
         return ((("trees", tree), tree) for tree in self.trees)
 
     def build(self) -> Guards:
@@ -212,7 +211,7 @@ class InfraMapSpec(Struct, frozen=True, kw_only=True):
             sentence = "there are two maintenance maps; put all windows into one"
             raise BadField(("maps", maintenance[1]), sentence)
 
-    def scopes_named(self) -> Iterator[tuple[Place, str]]:
+    def scopes_named(self) -> Iterator[tuple[FieldPath, str]]:
         """Every scope that is written, and where."""
         for field in ("base", "cost"):
             yield from (((field, scope), scope) for scope in getattr(self, field))

@@ -26,7 +26,7 @@ class OperatorView(Struct, frozen=True):
     cordons: tuple[str, ...] = ()
 
 
-class Action(Struct, frozen=True):
+class MapAction(Struct, frozen=True):
     """One instruction to the market, and why it is given."""
 
     do: OperatorInstruction

@@ -2,8 +2,9 @@
 
 May import `model` and nothing else of the house. No clock, no I/O, no randomness, no async: a
 market is a function of the commands it was given. To read how a leaf changes hands, start with
-`handover`, then `ordering`, `holding` and `operating` (the rules), then `path`, `book`, `nodes`,
-`summaries`, `quotes`, `charges` (what makes them cheap).
+`handover`, then `ordering`, `holding`, `operating` and `falling_due` (the rules), then `path`,
+`book`, `nodes`, `summaries`, `quotes`, `charges` (what makes them cheap). `snapshot` and `upgrades`
+are how a state outlives the program.
 """
 
 from laissez.market.market import Market

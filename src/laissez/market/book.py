@@ -28,7 +28,7 @@ from heapq import heapify, heappop, heappush
 import msgspec
 
 from laissez.market.meters import Meter
-from laissez.market.steps import NEVER, Place, Step, step_index
+from laissez.market.steps import NEVER, PressedNode, PressureStep, step_index
 
 FEW = 8
 
@@ -46,7 +46,7 @@ class Order(msgspec.Struct, gc=False, eq=False):
     live: bool = True
 
 
-Entry = tuple[int, int, Order]
+PriceEntry = tuple[int, int, Order]
 
 
 class Book:
@@ -66,7 +66,7 @@ class Book:
         "steps",
     )
 
-    def __init__(self, node: Place, at: int) -> None:
+    def __init__(self, node: PressedNode, at: int) -> None:
         self.node = node
         self.floor = 0
         self.first = 0
@@ -75,7 +75,7 @@ class Book:
         self.best: Order | None = None
         self.few: list[Order] = []
         self.many: Depth | None = None
-        self.steps: list[Step] = []
+        self.steps: list[PressureStep] = []
         self.cut_at = 16
         self.born = at
         self.peak = 0
@@ -175,7 +175,7 @@ class Book:
         if len(steps) > self.cut_at or oldest == NEVER:
             self.cut(oldest)
 
-    def recall(self, steps: list[Step], now: int) -> None:
+    def recall(self, steps: list[PressureStep], now: int) -> None:
         """Begin with a past that was written down elsewhere; without one, with the present."""
         self.steps = []
         self.remember(now)
@@ -199,7 +199,7 @@ class Book:
         self.peak = max(self.floor, self.first)
         self.cut(self.node.oldest)
 
-    def steps_since(self, oldest: int) -> list[Step]:
+    def steps_since(self, oldest: int) -> list[PressureStep]:
         """What a holding since `oldest` needs, and nothing else."""
         steps = self.steps
         index = step_index(steps, oldest)
@@ -222,7 +222,7 @@ class Depth:
         self._build(orders)
 
     def _build(self, orders: list[Order]) -> None:
-        self.by_tenant: dict[str, list[Entry]] = {}
+        self.by_tenant: dict[str, list[PriceEntry]] = {}
         for order in orders:
             self.by_tenant.setdefault(order.tenant, []).append(
                 (-order.price, order.sequence, order)
@@ -269,7 +269,7 @@ class Depth:
         return sorted(self._in_any_order(), key=lambda order: order.sequence)
 
     def _in_any_order(self) -> list[Order]:
-        return [e[2] for heap in self.by_tenant.values() for e in heap if e[2].live]
+        return [order for heap in self.by_tenant.values() for _, _, order in heap if order.live]
 
     def highest_limit(self) -> Order | None:
         limits = self.limits
@@ -287,7 +287,7 @@ class Depth:
         heappush(self.tops, top)
         return -top[0], top[2].tenant, -runner_up[0] if runner_up else 0
 
-    def _top_other_than(self, tenant: str | None) -> Entry | None:
+    def _top_other_than(self, tenant: str | None) -> PriceEntry | None:
         """The highest entry, after dropping what is stale or `tenant`'s from the top."""
         tops, by_tenant = self.tops, self.by_tenant
         while tops:

@@ -15,18 +15,21 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from laissez.market.book import Book
-from laissez.market.meters import Reader
+from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_on_path, uncapped_rate
 from laissez.market.steps import step_index, steps_before
 from laissez.model.values import Cause, Segment
+
+CHANGES_PER_SEGMENT = 5
+"""So many changes are looked at for each segment that is given, if most are not seen in it."""
 
 
 def metered(leaf: Leaf, now: int) -> int:
     """What the meters have counted for a leaf's holding up to `now`, whatever a hold spares it."""
     if leaf.owner is None:
         return 0
-    return Reader(books_on_path(leaf), now).read(leaf.owner) - leaf.reading
+    return MeterUpdater(books_on_path(leaf), now).read(leaf.owner) - leaf.reading
 
 
 def charge(leaf: Leaf, now: int, until: int) -> int:
@@ -43,7 +46,7 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     assert hold is not None
     counted = max(hold.counted, leaf.since)
     if counted < min(now, hold.until):
-        hold.spared += Trace(leaf, books_on_path(leaf), now, counted).spared()
+        hold.spared += ChargeTrace(leaf, books_on_path(leaf), now, counted).spared()
         hold.counted = now
     ahead = min(until, hold.until) - now
     if ahead <= 0:
@@ -51,7 +54,7 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     return hold.spared + max(0, uncapped_rate(leaf) - hold.cap) * ahead
 
 
-class Trace:
+class ChargeTrace:
     """One holding from `since`, or its start, to `until`, and all that pressed on it meanwhile."""
 
     __slots__ = ("cap", "owner", "pasts", "protected_until", "since", "until")
@@ -83,22 +86,96 @@ class Trace:
         for steps in self.pasts:
             floors.append(0)
             prices.append(0)
-            place = len(floors) - 1
+            position = len(floors) - 1
             first = max(step_index(steps, self.since), 0)
             for index in range(first, steps_before(steps, self.until)):
                 at, floor, highest, by, second = steps[index]
-                changes.append((at, place, floor, second if by == owner else highest))
+                changes.append((at, position, floor, second if by == owner else highest))
         if len(self.pasts) > 1:
             changes.sort(key=itemgetter(0))
         start = self.since
-        for at, place, floor, price in changes:
+        for at, position, floor, price in changes:
             if at > start:
                 yield start, at, max(floors), max(prices)
                 start = at
-            floors[place] = floor
-            prices[place] = price
+            floors[position] = floor
+            prices[position] = price
         if self.until > start:
             yield start, self.until, max(floors), max(prices)
+
+    def newest(self, count: int) -> tuple[list[Segment], int]:
+        """The last segments of the charge, and how many more there are at most.
+
+        Read from the end, so that it costs what is given and not what has happened. Changes that
+        are not seen in the charge are passed over, but not without end: then fewer are given.
+        """
+        segments: list[Segment] = []  # the newest first
+        left_out = 0
+        pieces = self._pieces_backwards(count * CHANGES_PER_SEGMENT)
+        for before, (start, end, floor, price) in pieces:
+            left_out = before
+            middle = min(max(start, self.protected_until), end)
+            rate: int = max(floor, price)
+            cause: Cause = "demand" if price > floor else "floor"
+            if middle < end:
+                _join_before(segments, middle, end, rate, cause)
+            if start < middle:
+                if rate > self.cap:
+                    _join_before(segments, start, middle, self.cap, "hold")
+                else:
+                    _join_before(segments, start, middle, rate, cause)
+            if len(segments) > count:
+                break
+        left_out += max(0, len(segments) - count)
+        return segments[:count][::-1], left_out
+
+    def _pieces_backwards(self, most: int) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
+        """The pieces from the last, each with how many there are before it at most; no more than
+        so many changes are looked at."""
+        pasts = self.pasts
+        firsts = [max(step_index(steps, self.since), 0) for steps in pasts]
+        indices = [steps_before(steps, self.until) - 1 for steps in pasts]
+        floors, prices = [0] * len(pasts), [0] * len(pasts)
+        for position in range(len(pasts)):
+            floors[position], prices[position] = self._pressing(
+                position, firsts[position], indices[position]
+            )
+        left = sum(
+            last - first + (steps[first][0] > self.since)
+            for steps, first, last in zip(pasts, firsts, indices, strict=True)
+            if last >= first
+        )
+        end = self.until
+        for _ in range(most):
+            if end <= self.since:
+                return
+            at, position = max(
+                (
+                    (pasts[position][index][0], position)
+                    for position, index in enumerate(indices)
+                    if index >= firsts[position]
+                ),
+                default=(self.since, -1),
+            )
+            start = max(at, self.since)
+            if start < end:
+                before = left if start > self.since else 0
+                yield before, (start, end, max(floors, default=0), max(prices, default=0))
+                end = start
+            if position < 0:
+                return
+            left -= 1
+            indices[position] -= 1
+            floors[position], prices[position] = self._pressing(
+                position, firsts[position], indices[position]
+            )
+
+    def _pressing(self, position: int, first: int, index: int) -> tuple[int, int]:
+        """(floor, price) at a place in the step of an index; nothing before the first."""
+        if index < first:
+            return 0, 0
+        _, floor, highest, by, second = self.pasts[position][index]
+        return floor, second if by == self.owner else highest
 
     def explain(self) -> list[Segment]:
         """The charge as (from, to, rate, cause), equal neighbours joined."""
@@ -122,5 +199,15 @@ def _join(segments: list[Segment], start: int, end: int, rate: int, cause: Cause
         last = segments[-1]
         if last[2] == rate and last[3] == cause:
             segments[-1] = (last[0], end, rate, cause)
+            return
+    segments.append((start, end, rate, cause))
+
+
+def _join_before(segments: list[Segment], start: int, end: int, rate: int, cause: Cause) -> None:
+    """Put a segment before all others; the list has the newest first."""
+    if segments:
+        first = segments[-1]
+        if first[2] == rate and first[3] == cause:
+            segments[-1] = (start, first[1], rate, cause)
             return
     segments.append((start, end, rate, cause))

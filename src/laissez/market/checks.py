@@ -1,6 +1,6 @@
-"""Is a command well formed? Each check passes or raises `Refused`, before anything has changed.
+"""Is a command well formed? Each check passes or raises `CommandRefused`, before any change.
 
-`Refused` never leaves the market: `Market.apply` turns it into the answer's last event.
+`CommandRefused` never leaves the market: `Market.apply` turns it into the answer's last event.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 from laissez.market.book import Order
 from laissez.market.nodes import Leaf, Scope
 from laissez.market.state import State
+from laissez.model.dollars import show_rate
 from laissez.model.refusals import Code
 from laissez.model.values import MAX_RATE, MAX_TIME
 
@@ -17,7 +18,7 @@ MAX_DEPTH = 128
 SHOWN_LENGTH = 200
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)
         self.code = code
@@ -66,7 +67,7 @@ def is_time(value: Any) -> bool:
 
 def check_path(path: Any) -> None:
     if not is_path(path):
-        raise Refused(
+        raise CommandRefused(
             Code.BAD_PATH,
             f"{shown(path)} is not a path; join up to {MAX_DEPTH} printable names with '/', "
             "for instance 'h100/r1/g0'",
@@ -76,21 +77,21 @@ def check_path(path: Any) -> None:
 def check_tenant(state: State, tenant: Any) -> None:
     known = type(tenant) is str and tenant in state.accounts
     if not known and not is_name(tenant):
-        raise Refused(
+        raise CommandRefused(
             Code.BAD_TENANT, f"{shown(tenant)} can't be a tenant; give a name of printable text"
         )
 
 
 def check_order_id(order: Any) -> None:
     if not is_name(order):
-        raise Refused(
+        raise CommandRefused(
             Code.BAD_ORDER_ID, f"{shown(order)} can't be an order id; give an id of printable text"
         )
 
 
 def check_price(price: Any) -> None:
     if not is_rate(price, 1):
-        raise Refused(
+        raise CommandRefused(
             Code.BAD_PRICE,
             f"price {shown(price)} is not a whole number of micro-dollars per hour above 0",
         )
@@ -98,7 +99,7 @@ def check_price(price: Any) -> None:
 
 def check_limit(limit: Any, least: int) -> None:
     if not is_rate(limit, least):
-        raise Refused(
+        raise CommandRefused(
             Code.BAD_LIMIT,
             f"limit {shown(limit)} is not a whole number of micro-dollars per hour from {least} on",
         )
@@ -106,15 +107,16 @@ def check_limit(limit: Any, least: int) -> None:
 
 def check_price_within_limit(price: int, limit: int) -> None:
     if price > limit:
-        raise Refused(
+        raise CommandRefused(
             Code.PRICE_ABOVE_LIMIT,
-            f"price {price} is above limit {limit}; raise the limit or lower the price",
+            f"the price, {show_rate(price)}, is above the limit, {show_rate(limit)}; "
+            "raise the limit or lower the price",
         )
 
 
 def check_expiry(expires: Any, now: int) -> None:
     if not is_time(expires) or expires <= now:
-        raise Refused(
+        raise CommandRefused(
             Code.BAD_EXPIRY,
             f"expiry {shown(expires)} is not a time after {now}; give a later one, or none",
         )
@@ -127,7 +129,7 @@ def scope_for_order(state: State, path: Any) -> Leaf | Scope:
         check_path(path)
     elif isinstance(node, Leaf) or node.placed:
         return node
-    raise Refused(
+    raise CommandRefused(
         Code.UNKNOWN_SCOPE, f"there is no resource under {path!r} yet; order a scope that exists"
     )
 
@@ -137,7 +139,7 @@ def known_leaf(state: State, path: Any) -> Leaf:
     if isinstance(node, Leaf):
         return node
     check_path(path)
-    raise Refused(
+    raise CommandRefused(
         Code.UNKNOWN_RESOURCE, f"there is no resource {path!r}; give the path of one that exists"
     )
 
@@ -151,7 +153,7 @@ def held_leaf(state: State, tenant: str, path: Any) -> Leaf:
 
 def check_holder(leaf: Leaf, tenant: str) -> None:
     if leaf.owner != tenant:
-        raise Refused(
+        raise CommandRefused(
             Code.NOT_THE_HOLDER,
             f"{tenant!r} does not hold {leaf.path!r} now; look at its holdings first",
         )
@@ -160,7 +162,7 @@ def check_holder(leaf: Leaf, tenant: str) -> None:
 def live_order(state: State, tenant: str, order_id: str) -> Order:
     order = state.orders.get(order_id)
     if order is None or order.tenant != tenant:
-        raise Refused(
+        raise CommandRefused(
             Code.UNKNOWN_ORDER,
             f"{tenant!r} has no live order {order_id!r}; it may be filled, expired or cancelled",
         )
@@ -171,7 +173,7 @@ def check_not_under_leaf(state: State, path: str) -> None:
     above = path.rpartition("/")[0]
     while above:
         if isinstance(state.nodes.get(above), Leaf):
-            raise Refused(
+            raise CommandRefused(
                 Code.PATH_UNDER_A_RESOURCE,
                 f"{above!r} is a resource, nothing can be below it; choose another path",
             )

@@ -1,10 +1,13 @@
 """A ground: everything that presses on a path from the root down to one scope, change by change.
 
 It follows its own book and the ground over it, and keeps the running total of what it presses with
-(`highs`: on everybody; `lows`: on the one tenant whose own order presses most). Meters of quieter
-books below are read against it with one question: how far did it fall short of a given rate, over
-a given time? It is answered without looking at every change: blocks of changes are sorted by rate
-when first asked about, and blocks of blocks, so that a binary search each is enough.
+(`on_others`: on everybody but the tenant whose own order presses most, `on_by`: on that one).
+Meters of quieter books below are read against it with one question: how far did it fall short of a
+given rate, over a given time? It is answered without looking at every change: blocks of changes are
+sorted by rate when first asked about, and blocks of blocks, so that a binary search each is enough.
+
+Lists that run side by side, one place per change: `times`, `pressures`, `on_others`, `on_by`; and
+`_spans`, how long each lasted, which the last one does not have yet.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ class Ground:
         "changes",
         "episodes",
         "followers",
-        "highs",
-        "lows",
+        "on_by",
+        "on_others",
         "otherwise",
         "over",
         "own_changes",
@@ -54,11 +57,11 @@ class Ground:
         self.otherwise: dict[str, int] = {}
         self.times: list[int] = []
         self.pressures: list[Pressure] = []
-        self.highs: list[int] = []
-        self.lows: list[int] = []
+        self.on_others: list[int] = []
+        self.on_by: list[int] = []
         self._spans: list[int] = []
         self.episodes: dict[str, list[int]] = {}
-        self._tables: dict[tuple[int, int], Table] = {}
+        self._tables: dict[tuple[int, int], SortedBlock] = {}
         self._least: list[int] = []
         self._least_until: list[int] = []
         # What begins at `at` itself may yet change, if that is the present; `extend` takes it up.
@@ -83,18 +86,18 @@ class Ground:
                 self._append(steps[index][0], steps[index][1:])
             return
         times, pressures = self.over.times, self.over.pressures
-        place = len(times)
-        while times[place - 1] >= since and place > 1:
-            place -= 1
-        while first < end or place < len(times):
+        position = len(times)
+        while times[position - 1] >= since and position > 1:
+            position -= 1
+        while first < end or position < len(times):
             at = steps[first][0] if first < end else now
-            if place < len(times) and times[place] <= at:
-                at = times[place]
-                place += 1
+            if position < len(times) and times[position] <= at:
+                at = times[position]
+                position += 1
             if first < end and steps[first][0] == at:
                 self._own = steps[first][1:]
                 first += 1
-            self._append(at, together(pressures[place - 1], self._own))
+            self._append(at, together(pressures[position - 1], self._own))
 
     def _append(self, at: int, pressure: Pressure) -> None:
         """From `at` on, this presses."""
@@ -102,16 +105,16 @@ class Ground:
             return
         self.changes += 1
         span = at - self.times[-1]
-        high, low = self.highs[-1], self.lows[-1]
+        on_others, on_by = self.on_others[-1], self.on_by[-1]
         self._spans.append(span)
-        self._total += high * span
+        self._total += on_others * span
         by = self.pressures[-1][2]
-        if by is not None and low < high:
-            self.otherwise[by] = self.otherwise.get(by, 0) + (low - high) * span
-        while self._least and self._least[-1] >= low:
+        if by is not None and on_by < on_others:
+            self.otherwise[by] = self.otherwise.get(by, 0) + (on_by - on_others) * span
+        while self._least and self._least[-1] >= on_by:
             self._least.pop()
             self._least_until.pop()
-        self._least.append(low)
+        self._least.append(on_by)
         self._least_until.append(at)
         self._begin(at, pressure)
 
@@ -125,24 +128,24 @@ class Ground:
                 episodes.append(len(self.times))
         self.times.append(at)
         self.pressures.append(pressure)
-        self.highs.append(max(floor, first))
-        self.lows.append(max(floor, second))
+        self.on_others.append(max(floor, first))
+        self.on_by.append(max(floor, second))
 
     def reading(self, now: int, tenant: str) -> int:
         """The total up to `now`, to which the ground has been extended."""
         span = now - self.times[-1]
         total = self._total + self.otherwise.get(tenant, 0)
         if self.pressures[-1][2] == tenant:
-            return total + self.lows[-1] * span
-        return total + self.highs[-1] * span
+            return total + self.on_by[-1] * span
+        return total + self.on_others[-1] * span
 
     def begin_with(self, total: int, otherwise: dict[str, int], now: int) -> None:
         """Go on from where other meters stood at `now`."""
-        self._total = total - self.highs[-1] * (now - self.times[-1])
+        self._total = total - self.on_others[-1] * (now - self.times[-1])
         self.otherwise = dict(otherwise)
         by = self.pressures[-1][2]
         if by is not None:
-            difference = (self.highs[-1] - self.lows[-1]) * (now - self.times[-1])
+            difference = (self.on_others[-1] - self.on_by[-1]) * (now - self.times[-1])
             self.otherwise[by] = self.otherwise.get(by, 0) + difference
 
     def pressure_at(self, at: int) -> Pressure:
@@ -154,8 +157,8 @@ class Ground:
 
     def least(self) -> int:
         """The least that pressed here on anybody, whoever it is, as far as is remembered."""
-        low = self.lows[-1]
-        return min(low, self._least[0]) if self._least else low
+        on_by = self.on_by[-1]
+        return min(on_by, self._least[0]) if self._least else on_by
 
     def never_below(self, rate: int, since: int) -> bool:
         """Did everybody pay at least `rate` here, from `since` to the present?
@@ -163,28 +166,28 @@ class Ground:
         `_least` has the lows after which nothing lower came, `_least_until` when each ended: the
         first that ended after `since` is the least from then on, but for the present one.
         """
-        if self.lows[-1] < rate:
+        if self.on_by[-1] < rate:
             return False
-        place = bisect_right(self._least_until, since)
-        return place == len(self._least) or self._least[place] >= rate
+        position = bisect_right(self._least_until, since)
+        return position == len(self._least) or self._least[position] >= rate
 
     def shortfall(self, rate: int, since: int, until: int) -> int:
         """The integral of what the rate for everybody lacked to `rate`."""
-        times, highs = self.times, self.highs
+        times, on_others = self.times, self.on_others
         first = self.index_at(since)
         last = bisect_left(times, until, first) - 1
         if last <= first:
-            return (rate - highs[first]) * (until - since) if highs[first] < rate else 0
+            return (rate - on_others[first]) * (until - since) if on_others[first] < rate else 0
         total = 0
-        if highs[first] < rate:
-            total += (rate - highs[first]) * (times[first + 1] - since)
-        if highs[last] < rate:
-            total += (rate - highs[last]) * (until - times[last])
+        if on_others[first] < rate:
+            total += (rate - on_others[first]) * (times[first + 1] - since)
+        if on_others[last] < rate:
+            total += (rate - on_others[last]) * (until - times[last])
         return total + self._shortfall_of_steps(rate, first + 1, last)
 
     def _shortfall_of_steps(self, rate: int, index: int, end: int) -> int:
         total = 0
-        highs, spans = self.highs, self._spans
+        on_others, spans = self.on_others, self._spans
         while index < end:
             size = 0
             wider = BLOCK
@@ -194,16 +197,16 @@ class Ground:
             if size:
                 table = self._tables.get((index, size))
                 if table is None:
-                    table = self._tables[index, size] = Table(
-                        highs[index : index + size], spans[index : index + size]
+                    table = self._tables[index, size] = SortedBlock(
+                        on_others[index : index + size], spans[index : index + size]
                     )
                 total += table.shortfall(rate)
                 index += size
             else:
                 stop = min(end, index - index % BLOCK + BLOCK)
-                for high, span in zip(highs[index:stop], spans[index:stop], strict=True):
-                    if high < rate:
-                        total += (rate - high) * span
+                for charged, span in zip(on_others[index:stop], spans[index:stop], strict=True):
+                    if charged < rate:
+                        total += (rate - charged) * span
                 index = stop
         return total
 
@@ -216,20 +219,20 @@ class Ground:
         return episodes is not None and episodes[-1] >= first
 
     def episodes_of(self, tenant: str, since: int, until: int) -> list[tuple[int, int, int]]:
-        """(span, high, low) of each change within which `tenant` pressed most."""
+        """(span, on_others, on_by) of each change within which `tenant` pressed most."""
         episodes = self.episodes.get(tenant)
         if episodes is None:
             return []
         times = self.times
         first = self.index_at(since)
         found = []
-        for place in range(bisect_left(episodes, first), len(episodes)):
-            index = episodes[place]
+        for position in range(bisect_left(episodes, first), len(episodes)):
+            index = episodes[position]
             start = max(times[index], since)
             end = times[index + 1] if index + 1 < len(times) else until
             if start >= until:
                 break
-            found.append((min(end, until) - start, self.highs[index], self.lows[index]))
+            found.append((min(end, until) - start, self.on_others[index], self.on_by[index]))
         return found
 
     def forget_before(self, oldest: int) -> None:
@@ -237,29 +240,29 @@ class Ground:
         index = bisect_right(self.times, oldest) - 1
         if index <= 0:
             return
-        del self.times[:index], self.pressures[:index], self.highs[:index], self.lows[:index]
+        del self.times[:index], self.pressures[:index], self.on_others[:index], self.on_by[:index]
         del self._spans[:index]
         self.episodes = {}
-        for place, pressure in enumerate(self.pressures):
+        for position, pressure in enumerate(self.pressures):
             if pressure[2] is not None:
-                self.episodes.setdefault(pressure[2], []).append(place)
+                self.episodes.setdefault(pressure[2], []).append(position)
         self._tables = {}
-        place = bisect_right(self._least_until, oldest)
-        del self._least[:place], self._least_until[:place]
+        position = bisect_right(self._least_until, oldest)
+        del self._least[:position], self._least_until[:position]
 
 
-class Table:
+class SortedBlock:
     """A block of changes sorted by rate: how far below a rate they were, by binary search."""
 
-    __slots__ = ("_areas", "_highs", "_spans")
+    __slots__ = ("_areas", "_rates", "_spans")
 
-    def __init__(self, highs: list[int], spans: list[int]) -> None:
-        in_order = sorted(zip(highs, spans, strict=True))
-        self._highs = [high for high, _ in in_order]
+    def __init__(self, rates: list[int], spans: list[int]) -> None:
+        in_order = sorted(zip(rates, spans, strict=True))
+        self._rates = [rate for rate, _ in in_order]
         sorted_spans = [span for _, span in in_order]
         self._spans: list[int] = [0, *accumulate(sorted_spans)]
-        self._areas: list[int] = [0, *accumulate(map(mul, self._highs, sorted_spans))]
+        self._areas: list[int] = [0, *accumulate(map(mul, self._rates, sorted_spans))]
 
     def shortfall(self, rate: int) -> int:
-        count = bisect_left(self._highs, rate)
+        count = bisect_left(self._rates, rate)
         return rate * self._spans[count] - self._areas[count]

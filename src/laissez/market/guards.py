@@ -12,7 +12,7 @@ import msgspec
 BASIS_POINTS = 10_000
 
 
-class Guard(msgspec.Struct, frozen=True):
+class GuardSettings(msgspec.Struct, frozen=True):
     """None is off."""
 
     rise: int | None = None
@@ -21,7 +21,7 @@ class Guard(msgspec.Struct, frozen=True):
     window: int | None = None
 
 
-OFF = Guard()
+OFF = GuardSettings()
 
 
 class Descent(msgspec.Struct, gc=False):
@@ -35,7 +35,7 @@ class Descent(msgspec.Struct, gc=False):
     pending: bool
 
 
-class Tree:
+class GuardedTree:
     """One resource type: its guard and the price references of the present window."""
 
     __slots__ = (

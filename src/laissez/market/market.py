@@ -8,31 +8,31 @@ commands are the same market: there is no clock, no randomness and no I/O in her
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
-from laissez.market.book import Order
-from laissez.market.charges import Trace, charge
-from laissez.market.checks import Refused, is_time, shown
-from laissez.market.guards import OFF, Descent
-from laissez.market.holding import end_hold, relinquish, set_limit
-from laissez.market.nodes import Leaf, Scope, leaves_under
+from laissez.market.charges import ChargeTrace, charge
+from laissez.market.checks import CommandRefused, is_time, shown
+from laissez.market.falling_due import TIMER_KINDS, empty_state
+from laissez.market.guards import OFF
+from laissez.market.holding import relinquish, set_limit
+from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
 from laissez.market.operating import (
     add_resource,
     set_floor,
     set_guard,
     settle,
-    step_floor,
     withdraw,
 )
-from laissez.market.ordering import amend, cancel, expire, place
+from laissez.market.ordering import amend, cancel, place
 from laissez.market.path import books_on_path, charged_rate, floor_at, rate_cause
 from laissez.market.quotes import quote
 from laissez.market.state import State
-from laissez.market.timers import EXPIRY, FLOOR_STEP
 from laissez.model.commands import (
     AddResource,
     Advance,
@@ -80,7 +80,7 @@ class Market:
     __slots__ = ("_state",)
 
     def __init__(self) -> None:
-        self._state = State()
+        self._state = empty_state()
 
     # Commands ---------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class Market:
         state.now = at
         try:
             rule(state, command, events)
-        except Refused as refused:
+        except CommandRefused as refused:
             events.append(Rejected(at, refused.code, refused.message))
         return tuple(events)
 
@@ -106,12 +106,7 @@ class Market:
         state = self._state
         while (timer := state.agenda.pop_due(at)) is not None:
             state.now, kind, _, subject = timer
-            if kind == EXPIRY:
-                expire(state, cast(Order, subject), events)
-            elif kind == FLOOR_STEP:
-                step_floor(state, cast(Descent, subject), events)
-            else:
-                end_hold(state, cast(Leaf, subject), events)
+            TIMER_KINDS[kind].act(state, subject, events)
 
     def add_resource(
         self, path: str, *, attributes: Mapping[str, str] | None = None, at: int
@@ -186,6 +181,10 @@ class Market:
     def settle(self, *, at: int) -> Events:
         """Close the statement period of every open holding."""
         return self.apply(Settle(at))
+
+    def knows(self, path: str) -> bool:
+        """Is there a resource at a path, or a scope that somebody has named?"""
+        return path in self._state.nodes
 
     # Questions about resources and prices -----------------------------------------------------
 
@@ -280,6 +279,11 @@ class Market:
         node = self._state.nodes.get(scope)
         return None if node is None else quote(node, tenant)
 
+    def steps_remembered(self) -> int:
+        """How many changes of pressure are kept to explain what is open."""
+        books = (node.book for node in self._state.nodes.values())
+        return sum(len(book.steps) for book in books if book is not None)
+
     def resources(self, scope: str | None = None) -> tuple[str, ...]:
         """The resources under a scope, or all of them, in tree order."""
         if scope is not None:
@@ -287,6 +291,28 @@ class Market:
             return () if node is None else tuple(leaf.path for leaf in leaves_under(node))
         roots = self._state.roots
         return tuple(leaf.path for root in roots for leaf in leaves_under(root))
+
+    def resources_after(
+        self, scope: str | None, after: str | None, most: int
+    ) -> tuple[str, ...] | None:
+        """The first resources under a scope, or of all, that come after another in tree order.
+
+        None if that other is not among them any more.
+        """
+        roots = self._state.roots
+        top = None if scope is None else self._state.nodes.get(scope)
+        tops = roots if scope is None else [] if top is None else [top]
+        if after is None:
+            leaves = chain.from_iterable(map(walk, tops))
+        else:
+            begin = self._state.nodes.get(after)
+            if not isinstance(begin, Leaf) or not _is_under(begin, top):
+                return None
+            place = next((i for i, each in enumerate(roots) if _is_under(begin, each)), 0)
+            later = [] if top is not None else roots[place + 1 :]
+            here = () if begin is top else walk_on(begin, top if isinstance(top, Scope) else None)
+            leaves = chain(here, chain.from_iterable(map(walk, later)))
+        return tuple(leaf.path for leaf in islice(leaves, most))
 
     def scopes(self) -> tuple[str, ...]:
         """All scopes that an order may name."""
@@ -308,6 +334,24 @@ class Market:
             OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires)
             for o in sorted(account.orders.values(), key=lambda order: order.sequence)
         )
+
+    def orders_after(
+        self, tenant: str, sequence: int, most: int
+    ) -> tuple[tuple[OpenOrder, ...], int, bool]:
+        """A tenant's first live orders after a place in the queue; the place of the last; whether
+        these are all."""
+        account = self._state.accounts.get(tenant)
+        later = [] if account is None else account.orders.values()
+        found = sorted((o for o in later if o.sequence > sequence), key=attrgetter("sequence"))
+        is_all = len(found) <= most
+        del found[most:]
+        orders = (OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires) for o in found)
+        return tuple(orders), found[-1].sequence if found else sequence, is_all
+
+    def order_count(self, tenant: str) -> int:
+        """How many live orders a tenant has."""
+        account = self._state.accounts.get(tenant)
+        return 0 if account is None else len(account.orders)
 
     def holdings(self, tenant: str) -> tuple[str, ...]:
         """The resources that a tenant holds, in the order in which it won them."""
@@ -336,8 +380,8 @@ class Market:
         return Rejected(
             self._state.now,
             Code.SCOPE_NOT_VISIBLE,
-            f"{scope!r} is not visible to {tenant!r}; ask for a root, or for a scope above a "
-            "resource that it holds",
+            f"there is no quote of {scope!r} for {tenant!r}; ask for a whole tree, or for a scope "
+            "around something that it holds",
         )
 
     # Questions about money --------------------------------------------------------------------
@@ -359,9 +403,27 @@ class Market:
         if account is None:
             return {}
         return {
-            path: tuple(Trace(leaf, books_on_path(leaf), at).explain())
+            path: tuple(ChargeTrace(leaf, books_on_path(leaf), at).explain())
             for path, leaf in account.holdings.items()
         }
+
+    def newest_segments(
+        self, tenant: str, at: int, *, each: int, together: int
+    ) -> dict[str, tuple[tuple[Segment, ...], int]]:
+        """The last segments of what is open, per holding, and how many more there are at most.
+
+        At most so many of each holding, and of all together; what is beyond is not even looked at.
+        """
+        self._check_instant(at)
+        account = self._state.accounts.get(tenant)
+        if account is None or not account.holdings:
+            return {}
+        each = min(each, max(1, together // len(account.holdings)))
+        newest = {}
+        for path, leaf in islice(account.holdings.items(), together):
+            segments, left_out = ChargeTrace(leaf, books_on_path(leaf), at).newest(each)
+            newest[path] = tuple(segments), left_out
+        return newest
 
     def revenue(self, at: int) -> int:
         """All that the operator has earned since the beginning: the sum of all bills."""
@@ -437,3 +499,11 @@ def _refused_time(now: int, at: Any) -> Rejected:
         Code.BAD_TIME,
         f"at={shown(at)} is not a time; give whole microseconds, from 0 on",
     )
+
+
+def _is_under(leaf: Leaf, top: Leaf | Scope | None) -> bool:
+    """Is a leaf this node, or below it? Everything is under None."""
+    node: Leaf | Scope | None = leaf
+    while node is not None and node is not top:
+        node = node.parent
+    return node is top

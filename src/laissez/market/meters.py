@@ -29,9 +29,9 @@ from typing import Protocol
 from laissez.market.grounds import Ground
 from laissez.market.steps import (
     NO_PRESSURE,
-    Place,
+    PressedNode,
     Pressure,
-    Step,
+    PressureStep,
     pressing_at,
     step_index,
     steps_before,
@@ -70,7 +70,9 @@ class Meter:
 
     def forget_before(self, oldest: int, holders: Collection[str]) -> None:
         """Drop what no holding needs that began at `oldest` or later."""
-        self.otherwise = {t: total for t, total in self.otherwise.items() if t in holders}
+        self.otherwise = {
+            tenant: total for tenant, total in self.otherwise.items() if tenant in holders
+        }
         if self.ground is not None:
             self.ground.forget_before(oldest)
 
@@ -78,31 +80,40 @@ class Meter:
 class Metered(Protocol):
     """Something that presses, has a past, and has a meter once somebody is charged: a book."""
 
-    node: Place
-    steps: list[Step]
+    node: PressedNode
+    steps: list[PressureStep]
     born: int
     peak: int
     meter: Meter | None
 
 
-class Reader:
-    """The meters of the books on a path, the root's first, all brought up to date."""
+class MeterUpdater:
+    """Brings the meters of the books on a path up to date, the root's first, and reads them.
+
+    To make one is to change what it reads: meters count what was added since they were last right,
+    books get their first meter, become grounds or stop being any. Nobody can tell: what meters show
+    at an instant does not depend on how often they were read before, and no answer of the market,
+    no snapshot and no digest has anything of them but this difference.
+    """
 
     __slots__ = ("_ground", "_meters", "_now")
 
     def __init__(self, books: Sequence[Metered], now: int) -> None:
         self._now = now
-        self._ground, place = _grounds(books, now)
+        self._ground, position = _lowest_ground(books, now)
         self._meters: list[Meter] = []
         least = self._ground.least()
-        for at in range(place, len(books)):
+        for at in range(position, len(books)):
             book = books[at]
             meter = book.meter
+            # A book that never pressed with more than the least that the ground pressed with has
+            # never added anything. Its first meter begins where its past does: what it added
+            # before it was read for the first time counts for those who hold something already.
             if book.peak > least:
                 if meter is None:
                     meter = book.meter = Meter(book.born)
                 if meter.until < now:
-                    _count(book, meter, books[place:at], self._ground, now)
+                    _count(book, meter, books[position:at], self._ground, now)
                     meter.until = now
             if meter is not None:
                 self._meters.append(meter)
@@ -115,14 +126,14 @@ class Reader:
         return total
 
 
-def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
-    """The lowest ground on a path, up to date, and the place of the first book below it."""
+def _lowest_ground(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
+    """The lowest ground on a path, up to date, and the position of the first book below it."""
     ground = _root_ground(books[0])
     if ground.until < now:
         ground.extend(now)
-    place = 1
-    while place < len(books):
-        book = books[place]
+    position = 1
+    while position < len(books):
+        book = books[position]
         meter = book.meter
         if meter is None:
             break
@@ -133,6 +144,8 @@ def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
             meter.until = now
             ground = _make_ground(book, meter, ground, now)
         elif meter.ground.over is not ground:
+            # The ground over it has begun anew since, which it only does while nobody holds
+            # anything under it. So nobody has noted a reading here either: begin anew as well.
             book.meter = Meter(now)
             break
         else:
@@ -141,8 +154,8 @@ def _grounds(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
             if _leave_ground(meter, ground, book, now):
                 break
             ground = meter.ground
-        place += 1
-    return ground, place
+        position += 1
+    return ground, position
 
 
 def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
@@ -152,6 +165,7 @@ def _is_busy(book: Metered, meter: Meter, ground: Ground) -> bool:
     tenants; every change over it would be met by this one. Not in a leaf's book, under which
     there is nothing.
     """
+    # An estimate that costs nothing: whether it changed since it was last read, not how often.
     if book.steps and book.steps[-1][0] >= meter.until:
         meter.changes += 1
     if meter.seen is not None:
@@ -174,7 +188,13 @@ def _root_ground(book: Metered) -> Ground:
 
 
 def _make_ground(book: Metered, meter: Meter, over: Ground, now: int) -> Ground:
-    """A book right under a ground, in which much of all happens, becomes a ground itself."""
+    """A book right under a ground, in which much of all happens, becomes a ground itself.
+
+    Up to now a path through it was read as the ground over it and its own meter together; from now
+    on this ground is read instead of both. It goes on from their sum, for everybody and for each
+    tenant, so that what holdings have noted stays right. It remembers what was since the oldest
+    holding under it began: no meter below has to count more.
+    """
     ground = Ground(book, over, max(over.times[0], min(book.node.oldest, now)))
     ground.extend(now)
     everybody = over.reading(now, NOBODY)
@@ -190,7 +210,11 @@ def _make_ground(book: Metered, meter: Meter, over: Ground, now: int) -> Ground:
 
 
 def _leave_ground(meter: Meter, over: Ground, book: Metered, now: int) -> bool:
-    """Once little happens in a book, let it be metered against the ground over it again."""
+    """Once little happens in a book, let it be metered against the ground over it again.
+
+    The way back from `_make_ground`: its meter goes on from what it showed beyond the ground over
+    it. Not while other grounds follow this one, as these would have nothing to follow.
+    """
     ground = meter.ground
     assert ground is not None
     if ground.changes < QUIET_CHANGES:
@@ -226,6 +250,7 @@ def _count(
     highest = max(pressing[0], pressing[1])
     for step in changes:
         highest = max(highest, step[1], step[2])
+    # Whoever paid `highest` all the time for what is over this book paid nothing for the book.
     if highest == 0 or ground.never_below(highest, since):
         return
     over = NO_PRESSURE
@@ -236,6 +261,7 @@ def _count(
             return
         over = together(over, pressure)
         cuts.update(step[0] for step in its_changes)
+    # Between two cuts neither the book nor any between it and the ground changes.
     for cut in sorted(cuts):
         if cut > since:
             _add(book, meter, over, pressing, ground, since, cut)
@@ -247,7 +273,9 @@ def _count(
     _add(book, meter, over, pressing, ground, since, now)
 
 
-def _pressing(steps: list[Step], since: int, now: int) -> tuple[Pressure, list[Step]]:
+def _pressing(
+    steps: list[PressureStep], since: int, now: int
+) -> tuple[Pressure, list[PressureStep]]:
     """What presses at `since`, and the changes after that and before `now`."""
     if not steps:
         return NO_PRESSURE, []
@@ -259,7 +287,7 @@ def _pressing(steps: list[Step], since: int, now: int) -> tuple[Pressure, list[S
     return pressure, steps[index + 1 : steps_before(steps, now)]
 
 
-def _least(pressure: Pressure, changes: list[Step]) -> int:
+def _least(pressure: Pressure, changes: list[PressureStep]) -> int:
     """The least that pressed on anybody, whoever it is."""
     least = max(pressure[0], pressure[3])
     for step in changes:
@@ -279,6 +307,7 @@ def _add(
     """Count what `here` adds to `over` and the ground, while `here` and `over` stand still."""
     rate = max(here[0], here[1])
     floor_over, first_over, by_over, second_over = over
+    # Even the one whose own order presses most over it is pressed by these.
     if rate <= floor_over or rate <= second_over:
         return
     times, index = ground.times, ground.index_at(since)
@@ -293,6 +322,10 @@ def _add(
     if ground.never_below(rate, since):
         return
     rate_over = max(floor_over, first_over)
+    # For everybody: how far the ground fell short of `rate`, but for what the books between made
+    # up already. For those who pressed most themselves somewhere on the path, the difference:
+    # `own_over` and `own_rate` are what the others press them with over the book and in it, and
+    # in the ground's episodes `on_by` does, where `on_others` was counted just now.
     added = _added(ground, rate_over, rate, since, until)
     meter.added += added
     for tenant in _pressing_most(book, by_over, here[2], ground, index):
@@ -304,9 +337,9 @@ def _add(
                 own_rate = max(here[0], here[3])
             difference = _added(ground, own_over, own_rate, since, until) - added
         if own_rate > own_over:
-            for span, high, low in ground.episodes_of(tenant, since, until):
-                with_own = max(own_rate, high) - max(own_over, high)
-                without = max(own_rate, low) - max(own_over, low)
+            for span, on_others, on_by in ground.episodes_of(tenant, since, until):
+                with_own = max(own_rate, on_others) - max(own_over, on_others)
+                without = max(own_rate, on_by) - max(own_over, on_by)
                 difference += (without - with_own) * span
         if difference:
             meter.otherwise[tenant] = meter.otherwise.get(tenant, 0) + difference
@@ -335,6 +368,7 @@ def _pressing_most(
 ) -> set[str]:
     """The holders under a book whose own orders may have pressed most somewhere on its path."""
     holders = book.node.holders
+    # Whichever is shorter is looked through: the changes, or the holders.
     if len(ground.times) - first < len(holders):
         found = {tenant for tenant in ground.pressing_most_since(first) if tenant in holders}
     else:

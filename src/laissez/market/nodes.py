@@ -15,15 +15,17 @@ rest on a withdrawn leaf. It gets its place with its first resource and then kee
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from laissez.market.book import Book
-from laissez.market.guards import Tree
+from laissez.market.guards import GuardedTree
 from laissez.market.steps import NEVER
 
 WIDTH = 16
-NOTHING_REACHES = -1
+NO_LIMIT = -1
 
-Low = tuple[int, str | None, bool, int, str | None, bool]
-NOTHING_LOW: Low = (NEVER, None, True, NEVER, None, True)
+LowestRates = tuple[int, str | None, bool, int, str | None, bool]
+NO_RATES: LowestRates = (NEVER, None, True, NEVER, None, True)
 
 
 class Hold:
@@ -50,13 +52,13 @@ class Member:
 
     __slots__ = (
         "book",
-        "crowd",
+        "furthest_limit",
         "idle",
         "idle_floor",
-        "low",
+        "lowest_rates",
+        "most_idle",
         "oldest",
         "other",
-        "reach",
         "up",
         "weakest",
     )
@@ -65,12 +67,12 @@ class Member:
         self.up: Branch | None = None
         self.book: Book | None = None
         self.idle = 0
-        self.crowd = 0
+        self.most_idle = 0
         self.idle_floor = NEVER
-        self.reach = NOTHING_REACHES
+        self.furthest_limit = NO_LIMIT
         self.weakest: Leaf | None = None
         self.other: Leaf | None = None
-        self.low = NOTHING_LOW
+        self.lowest_rates = NO_RATES
         self.oldest = NEVER
 
 
@@ -95,7 +97,7 @@ class Leaf(Member):
         return True
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> GuardedTree:
         return self.parent.tree
 
     @property
@@ -114,8 +116,8 @@ class Branch(Member):
 
     def __init__(self) -> None:
         super().__init__()
-        self.members: list[Leaf | Scope | Group] = []
-        self.inner = NOTHING_LOW
+        self.members: list[Leaf | Scope | SiblingGroup] = []
+        self.inner = NO_RATES
         self.holders: dict[str, int] = {}
 
 
@@ -124,7 +126,7 @@ class Scope(Branch):
 
     __slots__ = ("known_children", "parent", "path", "placed", "tree")
 
-    def __init__(self, path: str, parent: Scope | None, tree: Tree) -> None:
+    def __init__(self, path: str, parent: Scope | None, tree: GuardedTree) -> None:
         super().__init__()
         self.path = path
         self.parent = parent
@@ -137,34 +139,34 @@ class Scope(Branch):
         return False
 
 
-class Group(Branch):
+class SiblingGroup(Branch):
     """Some neighbouring children of a scope that has many."""
 
     __slots__ = ()
 
 
-def hang(scope: Scope, child: Leaf | Scope) -> Group | None:
+def hang(scope: Scope, child: Leaf | Scope) -> SiblingGroup | None:
     """Make `child` the last child of `scope`; the group, if any, that took over all the others."""
     spine: list[Branch] = [scope]
-    while spine[-1].members and isinstance(spine[-1].members[-1], Group):
+    while spine[-1].members and isinstance(spine[-1].members[-1], SiblingGroup):
         spine.append(spine[-1].members[-1])
     height = len(spine)
     while spine and len(spine[-1].members) == WIDTH:
         spine.pop()
-    shelter = None
+    new_group = None
     if not spine:
-        shelter = Group()
-        _move(scope.members, shelter)
+        new_group = SiblingGroup()
+        _move(scope.members, new_group)
         scope.members = []
-        _put(shelter, scope)
+        _put(new_group, scope)
         spine = [scope]
         height += 1
     while len(spine) < height:
-        group = Group()
+        group = SiblingGroup()
         _put(group, spine[-1])
         spine.append(group)
     _put(child, spine[-1])
-    return shelter
+    return new_group
 
 
 def unhang(child: Leaf | Scope) -> Branch:
@@ -173,26 +175,26 @@ def unhang(child: Leaf | Scope) -> Branch:
     assert branch is not None
     branch.members.remove(child)
     child.up = None
-    while isinstance(branch, Group) and not branch.members:
+    while isinstance(branch, SiblingGroup) and not branch.members:
         above = branch.up
         assert above is not None
         above.members.remove(branch)
         branch = above
     while isinstance(branch, Scope) and len(branch.members) == 1:
         only = branch.members[0]
-        if not isinstance(only, Group):
+        if not isinstance(only, SiblingGroup):
             break
         _move(only.members, branch)
         branch.members = only.members
     return branch
 
 
-def _put(member: Leaf | Scope | Group, branch: Branch) -> None:
+def _put(member: Leaf | Scope | SiblingGroup, branch: Branch) -> None:
     branch.members.append(member)
     member.up = branch
 
 
-def _move(members: list[Leaf | Scope | Group], branch: Branch) -> None:
+def _move(members: list[Leaf | Scope | SiblingGroup], branch: Branch) -> None:
     branch.members = members
     for member in members:
         member.up = branch
@@ -209,8 +211,28 @@ def children_of(scope: Branch) -> list[Leaf | Scope]:
     """The children of a scope, in tree order, without the groups."""
     children: list[Leaf | Scope] = []
     for member in scope.members:
-        if isinstance(member, Group):
+        if isinstance(member, SiblingGroup):
             children.extend(children_of(member))
         else:
             children.append(member)
     return children
+
+
+def walk(node: Leaf | Branch) -> Iterator[Leaf]:
+    """All leaves under a node, in tree order, one by one: for those who stop somewhere."""
+    if isinstance(node, Leaf):
+        yield node
+    else:
+        for member in node.members:
+            yield from walk(member)
+
+
+def walk_on(leaf: Leaf, top: Branch | None) -> Iterator[Leaf]:
+    """The leaves under a node, or of a whole tree, that come after one of them in tree order."""
+    member: Leaf | Scope | SiblingGroup = leaf
+    while member is not top and member.up is not None:
+        branch = member.up
+        for later in branch.members[branch.members.index(member) + 1 :]:
+            yield from walk(later)
+        assert isinstance(branch, Scope | SiblingGroup)
+        member = branch

@@ -3,13 +3,13 @@
 A floor is set where it is set, in one book. Raising it moves the holders under the scope whose
 limit it passes, found as the scope's weakest one after the other. Lowering it moves idle leaves
 that have a winner now: the search for the lowest floor, leftmost, enters only branches in which
-the furthest order (`reach`) gets to the cheapest idle leaf (`idle_floor`).
+the furthest order (`furthest_limit`) gets to the cheapest idle leaf (`idle_floor`).
 """
 
 from __future__ import annotations
 
 from laissez.market.checks import (
-    Refused,
+    CommandRefused,
     check_not_under_leaf,
     check_path,
     is_name,
@@ -18,9 +18,9 @@ from laissez.market.checks import (
     known_leaf,
     shown,
 )
-from laissez.market.guards import OFF, Descent, Guard, Tree
+from laissez.market.guards import OFF, Descent, GuardedTree, GuardSettings
 from laissez.market.handover import hand_over, hand_to_winner, settle_holding
-from laissez.market.meters import Reader
+from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
 from laissez.market.path import books_on_path, winner_of
 from laissez.market.state import State
@@ -33,7 +33,7 @@ from laissez.model.events import Event, FloorSet, GuardSet, ResourceAdded, Resou
 from laissez.model.refusals import Code
 from laissez.model.values import MAX_TIME
 
-Found = tuple[int, Leaf | None]
+CheapestIdle = tuple[int, Leaf | None]
 
 
 # Resources ------------------------------------------------------------------------------------
@@ -43,18 +43,18 @@ def add_resource(state: State, command: AddResource, events: list[Event]) -> Non
     path = command.resource
     check_path(path)
     if "/" not in path:
-        raise Refused(
+        raise CommandRefused(
             Code.ROOT_IS_NOT_A_RESOURCE,
             f"{path!r} is a root and can't be a resource; add a name below it: '{path}/...'",
         )
     _check_attributes(command.attributes)
     node = state.nodes.get(path)
     if isinstance(node, Leaf):
-        raise Refused(
+        raise CommandRefused(
             Code.RESOURCE_EXISTS, f"resource {path!r} is there already; choose another path"
         )
     if node is not None and (node.placed or node.known_children):
-        raise Refused(
+        raise CommandRefused(
             Code.PATH_IS_A_SCOPE, f"{path!r} is a scope with paths below it; add a resource there"
         )
     check_not_under_leaf(state, path)
@@ -74,7 +74,7 @@ def _check_attributes(attributes: object) -> None:
                 break
         else:
             return
-    raise Refused(
+    raise CommandRefused(
         Code.BAD_ATTRIBUTES, "attributes are a mapping of text to text; write numbers as text"
     )
 
@@ -94,7 +94,7 @@ def set_floor(state: State, command: SetFloor, events: list[Event]) -> None:
     path, asked = command.scope, command.floor
     check_path(path)
     if not is_rate(asked, 0):
-        raise Refused(
+        raise CommandRefused(
             Code.BAD_FLOOR,
             f"floor {shown(asked)} is not a whole number of micro-dollars per hour, at least 0",
         )
@@ -124,7 +124,7 @@ def _ask_floor(state: State, node: Leaf | Scope, asked: int, events: list[Event]
     _move_floor(state, node, floor, asked, events)
 
 
-def _plan_step(state: State, tree: Tree, descent: Descent) -> None:
+def _plan_step(state: State, tree: GuardedTree, descent: Descent) -> None:
     """A floor has further to go: at the next boundary of the window, if it may fall at all."""
     descent.pending = True
     descent.sequence = state.next_sequence()
@@ -179,29 +179,31 @@ def _move_floor(
 
 def _idle_leaf_with_winner(node: Leaf | Scope) -> Leaf | None:
     """The idle leaf under a node with the lowest floor, then leftmost, of those with a winner."""
-    floor, reach = 0, -1
+    floor, furthest_limit = 0, -1
     above = node.parent
     while above is not None:
         if above.book is not None:
             floor = max(floor, above.book.floor)
             if above.book.best is not None:
-                reach = max(reach, above.book.best.limit)
+                furthest_limit = max(furthest_limit, above.book.best.limit)
         above = above.parent
-    return _search_idle(node, floor, reach, (NEVER, None))[1]
+    return _search_idle(node, floor, furthest_limit, (NEVER, None))[1]
 
 
-def _search_idle(node: Leaf | Branch, floor: int, reach: int, found: Found) -> Found:
+def _search_idle(
+    node: Leaf | Branch, floor: int, furthest_limit: int, found: CheapestIdle
+) -> CheapestIdle:
     lowest = max(floor, node.idle_floor)
-    if lowest >= found[0] or max(reach, node.reach) < lowest:
+    if lowest >= found[0] or max(furthest_limit, node.furthest_limit) < lowest:
         return found
     if isinstance(node, Leaf):
         return lowest, node
     if node.book is not None:
         floor = max(floor, node.book.floor)
         if node.book.best is not None:
-            reach = max(reach, node.book.best.limit)
+            furthest_limit = max(furthest_limit, node.book.best.limit)
     for member in node.members:
-        found = _search_idle(member, floor, reach, found)
+        found = _search_idle(member, floor, furthest_limit, found)
         if found[0] <= lowest:
             break
     return found
@@ -213,12 +215,12 @@ def _search_idle(node: Leaf | Branch, floor: int, reach: int, found: Found) -> F
 def set_guard(state: State, command: SetGuard, events: list[Event]) -> None:
     check_path(command.tree)
     if not is_name(command.tree) or "/" in command.tree:
-        raise Refused(
+        raise CommandRefused(
             Code.NOT_A_TREE,
             f"{command.tree!r} is below a root; guards are for a whole tree: "
             f"{command.tree.partition('/')[0]!r}",
         )
-    guard = Guard(command.rise, command.fall, command.hold, command.window)
+    guard = GuardSettings(command.rise, command.fall, command.hold, command.window)
     _check_guard(guard)
     tree = tree_named(state, command.tree)
     before, tree.guard = tree.guard, guard
@@ -230,23 +232,29 @@ def set_guard(state: State, command: SetGuard, events: list[Event]) -> None:
         del state.trees[command.tree]
 
 
-def _check_guard(guard: Guard) -> None:
+def _check_guard(guard: GuardSettings) -> None:
     for value in (guard.rise, guard.fall, guard.hold):
         if value is not None and not (type(value) is int and 0 <= value <= MAX_TIME):
-            raise Refused(
+            raise CommandRefused(
                 Code.BAD_GUARD, f"{shown(value)} is not a whole number from 0 on, or None"
             )
     window = guard.window
     if window is not None and not (type(window) is int and 1 <= window <= MAX_TIME):
-        raise Refused(Code.BAD_GUARD, f"window {shown(window)} is not a whole number from 1 on")
+        raise CommandRefused(
+            Code.BAD_GUARD, f"window {shown(window)} is not a whole number from 1 on"
+        )
     if window is None and not (guard.rise is None and guard.fall is None):
-        raise Refused(Code.BAD_GUARD, "rise and fall are measured per window; give one")
+        raise CommandRefused(Code.BAD_GUARD, "rise and fall are measured per window; give one")
 
 
-def _guard_falling_floors(state: State, tree: Tree, before: Guard, events: list[Event]) -> None:
+def _guard_falling_floors(
+    state: State, tree: GuardedTree, before: GuardSettings, events: list[Event]
+) -> None:
     """Floors on their way down go on under the new guard, or at once where they were asked to."""
     if tree.guard.fall is None or tree.guard.window != before.window:
-        tree.descents = {path: d for path, d in tree.descents.items() if d.pending}
+        tree.descents = {
+            path: descent for path, descent in tree.descents.items() if descent.pending
+        }
     falling = [descent for descent in tree.descents.values() if descent.pending]
     for descent in sorted(falling, key=lambda descent: descent.sequence):
         node = state.nodes[descent.scope]
@@ -271,7 +279,7 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
         for leaf in leaves_under(root):
             if leaf.owner is not None:
                 books = books_on_path(leaf)
-                events.append(settle_holding(state, leaf, books, Reader(books, state.now)))
+                events.append(settle_holding(state, leaf, books, MeterUpdater(books, state.now)))
                 leaf.since = leaf.oldest = state.now
                 leaf.reading = 0
                 if leaf.hold is not None and leaf.hold.over:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from laissez.market.book import Order
 from laissez.market.checks import (
-    Refused,
+    CommandRefused,
     check_expiry,
     check_limit,
     check_order_id,
@@ -22,7 +22,7 @@ from laissez.market.checks import (
     live_order,
     scope_for_order,
 )
-from laissez.market.handover import hand_over, rest, unrest
+from laissez.market.handover import hand_over, post_order, remove_order
 from laissez.market.nodes import Leaf, Scope
 from laissez.market.path import winner_of
 from laissez.market.quotes import idle_leaf_for, quote
@@ -40,7 +40,7 @@ def place(state: State, command: Place, events: list[Event]) -> None:
     node = scope_for_order(state, command.scope)
     price = command.price
     if price is None and limit is None:
-        raise Refused(Code.NO_PRICE, "neither price nor limit is given; give at least one")
+        raise CommandRefused(Code.NO_PRICE, "neither price nor limit is given; give at least one")
     if price is not None:
         check_price(price)
     if limit is None:
@@ -53,7 +53,7 @@ def place(state: State, command: Place, events: list[Event]) -> None:
     if command.expires is not None:
         check_expiry(command.expires, state.now)
     if order_id in state.orders:
-        raise Refused(
+        raise CommandRefused(
             Code.ORDER_ID_TAKEN, f"order id {order_id!r} is in use; choose an id of your own"
         )
     if price is None:
@@ -84,7 +84,7 @@ def amend(state: State, command: Amend, events: list[Event]) -> None:
         expires = old.expires
     elif expires is not None:
         check_expiry(expires, state.now)
-    unrest(state, old)
+    remove_order(state, old)
     node = know_scope(state, old.scope)
     if node.tree.guard.rise is not None:
         price = _clipped(node, price, state.now)
@@ -97,12 +97,12 @@ def cancel(state: State, command: Cancel, events: list[Event]) -> None:
     check_tenant(state, command.tenant)
     check_order_id(command.order)
     order = live_order(state, command.tenant, command.order)
-    unrest(state, order)
+    remove_order(state, order)
     events.append(Cancelled(state.now, order.tenant, order.id))
 
 
 def expire(state: State, order: Order, events: list[Event]) -> None:
-    unrest(state, order)
+    remove_order(state, order)
     events.append(Expired(state.now, order.tenant, order.id))
 
 
@@ -118,7 +118,7 @@ def _enter(state: State, order: Order, node: Leaf | Scope, events: list[Event]) 
         if weakest is not None and weakest.owner == order.tenant:
             weakest = node.other
         if weakest is None or weakest.limit >= order.price:
-            rest(state, order, node)
+            post_order(state, order, node)
             return
         incumbent = winner_of(weakest)
         if incumbent is None or _beats(order, incumbent):

@@ -2,7 +2,7 @@
 
 If a leaf under the scope is idle, its summary has the answer. Otherwise the quote is the lowest
 rate that another owner pays under the scope: the books above press on everybody but their own
-tenants (`Pressure`: `rate` on all, but only `exempt_rate` on the one tenant, if any, whose own
+tenants (`PathPressure`: `rate` on all, but only `exempt_rate` on the one tenant, if any, whose own
 order is what presses most), and `inner` of the scope knows the two owners that pay least below.
 That answers at once unless the exempt tenant, or a bound that is not exact, could be lower: then
 the members are searched, and only those whose bound is below the best rate found.
@@ -10,15 +10,15 @@ the members are searched, and only those whose bound is below the best rate foun
 
 from __future__ import annotations
 
-from laissez.market.nodes import Branch, Group, Leaf, Scope
+from laissez.market.nodes import Branch, Leaf, Scope, SiblingGroup
 from laissez.market.path import floor_at, uncapped_rate
 from laissez.market.steps import NEVER
 from laissez.model.values import Quote
 
-Pressure = tuple[int, str | None, int]
+PathPressure = tuple[int, str | None, int]
 """(rate, exempt, exempt_rate)"""
 
-NO_PRESSURE: Pressure = (0, None, 0)
+NO_PATH_PRESSURE: PathPressure = (0, None, 0)
 
 
 def quote(node: Leaf | Scope, tenant: str | None) -> Quote | None:
@@ -32,16 +32,16 @@ def quote(node: Leaf | Scope, tenant: str | None) -> Quote | None:
     return None if rate == NEVER else Quote(rate, False)
 
 
-def _pressure_down_to(node: Leaf | Scope | None) -> Pressure:
+def _pressure_down_to(node: Leaf | Scope | None) -> PathPressure:
     """What the books from the root down to a node, its own included, press with."""
-    pressure = NO_PRESSURE
+    pressure = NO_PATH_PRESSURE
     while node is not None:
         pressure = _with_book(pressure, node)
         node = node.parent
     return pressure
 
 
-def _with_book(pressure: Pressure, node: Leaf | Branch) -> Pressure:
+def _with_book(pressure: PathPressure, node: Leaf | Branch) -> PathPressure:
     book = node.book
     if book is None:
         return pressure
@@ -57,7 +57,7 @@ def _with_book(pressure: Pressure, node: Leaf | Branch) -> Pressure:
     return (rate, exempt, exempt_rate)
 
 
-def _lowest(branch: Branch, tenant: str | None, above: Pressure, best: int) -> int:
+def _lowest(branch: Branch, tenant: str | None, above: PathPressure, best: int) -> int:
     """The lowest rate below `best` under a branch that `tenant` does not pay, or `best`."""
     rate, exempt, exempt_rate = above
     rate1, owner1, exact1, rate2, owner2, exact2 = branch.inner
@@ -86,9 +86,8 @@ def _lowest(branch: Branch, tenant: str | None, above: Pressure, best: int) -> i
     for member in branch.members:
         if isinstance(member, Leaf):
             if member.owner is not None and member.owner != tenant:
-                best = min(
-                    best, max(member.low[0], exempt_rate if member.owner == exempt else rate)
-                )
+                pressing = exempt_rate if member.owner == exempt else rate
+                best = min(best, max(member.lowest_rates[0], pressing))
         else:
             best = _lowest(member, tenant, _with_book(above, member), best)
         if best == bound:
@@ -114,10 +113,12 @@ def _most_idle_child(branch: Branch, floor: int, more_than: int) -> Leaf | Scope
     """The first child with the most idle leaves of those that have one at `floor` or below."""
     found: Leaf | Scope | None = None
     for member in branch.members:
-        if member.idle_floor <= floor and member.crowd > more_than:
+        if member.idle_floor <= floor and member.most_idle > more_than:
             child = (
-                _most_idle_child(member, floor, more_than) if isinstance(member, Group) else member
+                _most_idle_child(member, floor, more_than)
+                if isinstance(member, SiblingGroup)
+                else member
             )
             if child is not None:
-                found, more_than = child, child.crowd
+                found, more_than = child, child.most_idle
     return found

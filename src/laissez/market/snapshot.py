@@ -19,12 +19,12 @@ import msgspec
 
 from laissez.market.book import Book, Order
 from laissez.market.charges import metered
-from laissez.market.guards import Descent, Guard
+from laissez.market.falling_due import empty_state, plan_all
+from laissez.market.guards import Descent, GuardSettings
 from laissez.market.nodes import Hold, Leaf, Scope, children_of
 from laissez.market.state import Account, State
-from laissez.market.steps import NEVER, Step
+from laissez.market.steps import NEVER, PressureStep
 from laissez.market.summaries import renew_all
-from laissez.market.timers import EXPIRY, FLOOR_STEP, HOLD_END
 from laissez.market.topology import attach_leaf, know_scope, place_scope, tree_named
 from laissez.market.upgrades import FORMAT, RULES, upgraded
 
@@ -63,12 +63,12 @@ class OrderState(msgspec.Struct, array_like=True):
 class BookState(msgspec.Struct, array_like=True):
     scope: str
     floor: int
-    steps: list[Step]
+    steps: list[PressureStep]
 
 
 class TreeState(msgspec.Struct, array_like=True):
     name: str
-    guard: Guard
+    guard: GuardSettings
     reference_window: int
     references: list[tuple[str, int]]
     descents: list[Descent]
@@ -134,8 +134,8 @@ def _capture(state: State) -> MarketState:
         nodes=nodes,
         books=sorted(filter(None, map(_capture_book, books)), key=lambda book: book.scope),
         orders=[
-            OrderState(o.id, o.tenant, o.scope, o.price, o.limit, o.expires, o.sequence)
-            for o in sorted(state.orders.values(), key=lambda order: order.sequence)
+            _capture_order(order)
+            for order in sorted(state.orders.values(), key=lambda order: order.sequence)
         ],
         accounts=[
             AccountState(account.name, account.settled, list(account.holdings))
@@ -170,6 +170,18 @@ def _capture_nodes(node: Leaf | Scope, into: list[NodeState], now: int) -> None:
             _capture_nodes(child, into, now)
 
 
+def _capture_order(order: Order) -> OrderState:
+    return OrderState(
+        order.id,
+        order.tenant,
+        order.scope,
+        order.price,
+        order.limit,
+        order.expires,
+        order.sequence,
+    )
+
+
 def _capture_book(book: Book) -> BookState | None:
     oldest = book.node.oldest
     steps = [] if oldest == NEVER else book.steps_since(oldest)
@@ -182,7 +194,7 @@ def _capture_book(book: Book) -> BookState | None:
 
 
 def _rebuild(saved: MarketState) -> State:
-    state = State()
+    state = empty_state()
     state.now, state.sequence = saved.now, saved.sequence
     for tree_state in saved.trees:
         tree = tree_named(state, tree_state.name)
@@ -210,7 +222,7 @@ def _rebuild(saved: MarketState) -> State:
             account.holdings[path] = leaf
     for root in state.roots:
         renew_all(root)
-    _rebuild_agenda(state)
+    plan_all(state)
     return state
 
 
@@ -244,18 +256,3 @@ def _rebuild_order(state: State, saved: OrderState) -> None:
     )
     state.orders[order.id] = account.orders[order.id] = order
     state.book_at(node).add(order, state.now)
-
-
-def _rebuild_agenda(state: State) -> None:
-    agenda = state.agenda
-    for order in state.orders.values():
-        if order.expires is not None:
-            agenda.add(order.expires, EXPIRY, order.sequence, order)
-    for tree in state.trees.values():
-        for descent in tree.descents.values():
-            if descent.pending and tree.guard.fall:
-                boundary = tree.next_boundary(state.now)
-                agenda.add(boundary, FLOOR_STEP, descent.sequence, descent)
-    for node in state.nodes.values():
-        if isinstance(node, Leaf) and node.hold is not None and not node.hold.over:
-            agenda.add(node.hold.until, HOLD_END, node.hold.sequence, node)

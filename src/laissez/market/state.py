@@ -7,7 +7,7 @@ books, branches and heaps follow from it and are not part of it.
 from __future__ import annotations
 
 from laissez.market.book import Book, Order
-from laissez.market.guards import Tree
+from laissez.market.guards import GuardedTree
 from laissez.market.nodes import Leaf, Scope
 from laissez.market.timers import Agenda
 
@@ -37,15 +37,15 @@ class State:
         "trees",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, agenda: Agenda) -> None:
         self.now = 0
         self.sequence = 0
         self.nodes: dict[str, Leaf | Scope] = {}
         self.roots: list[Scope] = []
-        self.trees: dict[str, Tree] = {}
+        self.trees: dict[str, GuardedTree] = {}
         self.orders: dict[str, Order] = {}
         self.accounts: dict[str, Account] = {}
-        self.agenda = Agenda()
+        self.agenda = agenda
         self.revenue_settled = 0
 
     def next_sequence(self) -> int:

@@ -16,20 +16,20 @@ NEVER = 1 << 63
 Pressure = tuple[int, int, str | None, int]
 """(floor, first, by, second): the floor, the highest price, its tenant, the highest of the rest."""
 
-Step = tuple[int, int, int, str | None, int]
+PressureStep = tuple[int, int, int, str | None, int]
 """(at, floor, first, by, second)"""
 
 NO_PRESSURE: Pressure = (0, 0, None, 0)
 
 
-class Place(Protocol):
+class PressedNode(Protocol):
     """The scope or leaf at which something presses, as far as its past is concerned."""
 
     path: str
     oldest: int
 
     @property
-    def parent(self) -> Place | None: ...
+    def parent(self) -> PressedNode | None: ...
 
     @property
     def is_leaf(self) -> bool: ...
@@ -41,25 +41,25 @@ class Place(Protocol):
 class Past(Protocol):
     """Something that has steps: a book."""
 
-    node: Place
-    steps: list[Step]
+    node: PressedNode
+    steps: list[PressureStep]
 
 
-def step_index(steps: list[Step], at: int) -> int:
+def step_index(steps: list[PressureStep], at: int) -> int:
     """The index of the step in force at `at`; -1 if nothing pressed yet."""
     if steps and steps[-1][0] <= at:
         return len(steps) - 1
     return bisect_right(steps, (at, NEVER, 0, None, 0)) - 1
 
 
-def steps_before(steps: list[Step], at: int) -> int:
+def steps_before(steps: list[PressureStep], at: int) -> int:
     """How many steps begin before `at`."""
     if steps and steps[-1][0] < at:
         return len(steps)
     return bisect_left(steps, (at, -1, 0, None, 0))
 
 
-def pressing_at(steps: list[Step], at: int) -> Pressure:
+def pressing_at(steps: list[PressureStep], at: int) -> Pressure:
     """What pressed at `at`."""
     index = step_index(steps, at)
     return steps[index][1:] if index >= 0 else NO_PRESSURE

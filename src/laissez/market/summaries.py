@@ -9,12 +9,12 @@ as far as it changes something: for a random leaf that is a level or two. Kept a
   read from the left and only a lower limit replaces, so ties fall in tree order.
 * the cheapest idle leaf, with floors at any level: `idle_floor` = max(own floor, lowest
   `idle_floor` of the members). A floor is thus applied where it was set, once, and not written
-  to leaves. `idle` counts idle leaves; `crowd` is the most that any one child has (of a group:
+  to leaves. `idle` counts idle leaves; `most_idle` is the most that any one child has (of a group:
   of the children in it), to spread strangers.
-* the furthest that any order resting on a scope with an idle leaf would follow: `reach`. Where
-  `reach` is below `idle_floor` no idle leaf can have a winner.
-* the lowest charged rate, for quotes: `low` = (rate, owner, exact, rate, owner, exact), the
-  lowest rate caused by the books from here down, by whom it is paid, and the lowest paid by any
+* the furthest that any order resting on a scope with an idle leaf would follow:
+  `furthest_limit`. Where it is below `idle_floor` no idle leaf can have a winner.
+* the lowest charged rates, for quotes: `lowest_rates` = (rate, owner, exact, rate, owner, exact),
+  the lowest rate caused by the books from here down, by whom it is paid, and the lowest paid by any
   other owner. Own orders do not press on their tenant, so a book presses with `second` on the
   leaves of `by` and with `first` on all others. If `by` holds something below but is neither of
   the two owners we know, its leaves pay at least the second rate: that is a bound, marked not
@@ -26,11 +26,11 @@ as far as it changes something: for a random leaf that is a level or two. Kept a
 from __future__ import annotations
 
 from laissez.market.nodes import (
-    NOTHING_LOW,
-    NOTHING_REACHES,
+    NO_LIMIT,
+    NO_RATES,
     Branch,
     Leaf,
-    Low,
+    LowestRates,
     Scope,
 )
 from laissez.market.steps import NEVER
@@ -49,7 +49,7 @@ def renew(branch: Branch) -> None:
         elif member.owner is not None:
             branch.holders[member.owner] = branch.holders.get(member.owner, 0) + 1
     branch.inner = _lowest_two(branch)
-    branch.low = _pressed(branch)
+    branch.lowest_rates = _under_own_book(branch)
 
 
 def renew_upwards(branch: Branch | None) -> None:
@@ -66,7 +66,7 @@ def renew_all(node: Leaf | Branch) -> None:
         held = node.owner is not None
         node.weakest = node if held and not node.is_protected else None
         node.oldest = node.since if held else NEVER
-        node.low = _leaf_low(node)
+        node.lowest_rates = _rates_of_leaf(node)
     else:
         for member in node.members:
             renew_all(member)
@@ -89,44 +89,46 @@ def idle_changed(node: Leaf | Branch) -> None:
 
 def _read_idle_leaf(leaf: Leaf) -> None:
     if leaf.owner is not None:
-        leaf.idle = leaf.crowd = 0
-        leaf.idle_floor, leaf.reach = NEVER, NOTHING_REACHES
+        leaf.idle = leaf.most_idle = 0
+        leaf.idle_floor, leaf.furthest_limit = NEVER, NO_LIMIT
         return
-    leaf.idle = leaf.crowd = 1
-    leaf.idle_floor, leaf.reach = 0, NOTHING_REACHES
+    leaf.idle = leaf.most_idle = 1
+    leaf.idle_floor, leaf.furthest_limit = 0, NO_LIMIT
     if leaf.book is not None:
         leaf.idle_floor = leaf.book.floor
         if leaf.book.best is not None:
-            leaf.reach = leaf.book.best.limit
+            leaf.furthest_limit = leaf.book.best.limit
 
 
 def _renew_idle(branch: Branch) -> bool:
-    idle, crowd, floor, reach = 0, 0, NEVER, NOTHING_REACHES
+    idle, most_idle, floor, furthest_limit = 0, 0, NEVER, NO_LIMIT
     for member in branch.members:
         if member.idle:
             idle += member.idle
-            if member.crowd > crowd:
-                crowd = member.crowd
+            if member.most_idle > most_idle:
+                most_idle = member.most_idle
             if member.idle_floor < floor:
                 floor = member.idle_floor
-            if member.reach > reach:
-                reach = member.reach
+            if member.furthest_limit > furthest_limit:
+                furthest_limit = member.furthest_limit
     if type(branch) is Scope:
-        crowd = idle
+        # To those above, a scope is one child; a group only stands for its children.
+        most_idle = idle
         book = branch.book
         if idle and book is not None:
             if book.floor > floor:
                 floor = book.floor
-            if book.best is not None and book.best.limit > reach:
-                reach = book.best.limit
+            if book.best is not None and book.best.limit > furthest_limit:
+                furthest_limit = book.best.limit
     if (
         idle == branch.idle
         and floor == branch.idle_floor
-        and reach == branch.reach
-        and crowd == branch.crowd
+        and furthest_limit == branch.furthest_limit
+        and most_idle == branch.most_idle
     ):
         return False
-    branch.idle, branch.crowd, branch.idle_floor, branch.reach = idle, crowd, floor, reach
+    branch.idle, branch.most_idle = idle, most_idle
+    branch.idle_floor, branch.furthest_limit = floor, furthest_limit
     return True
 
 
@@ -157,6 +159,7 @@ def _weakest_changed_at(branch: Branch, leaf: Leaf) -> bool:
         if leaf.owner != weakest.owner:
             branch.other = weakest
     elif limit == weakest.limit or (other is not None and limit == other.limit):
+        # Which of two equals stands further left, only the members can tell.
         _renew_weakest(branch)
         return branch.weakest is not weakest or branch.other is not other
     elif leaf.owner == weakest.owner or (other is not None and limit > other.limit):
@@ -167,6 +170,8 @@ def _weakest_changed_at(branch: Branch, leaf: Leaf) -> bool:
 
 
 def _renew_weakest(branch: Branch) -> None:
+    # Two of each member are enough: whichever tenant is left out, one of the two is another's, and
+    # no other leaf of the member that is not this tenant's has a lower limit.
     weakest: Leaf | None = None
     other: Leaf | None = None
     for member in branch.members:
@@ -190,28 +195,28 @@ def _renew_weakest(branch: Branch) -> None:
 
 def pressure_changed(node: Leaf | Scope) -> None:
     """The floor or the highest prices in a node's own book are not what they were."""
-    low = _leaf_low(node) if isinstance(node, Leaf) else _pressed(node)
-    if low != node.low:
-        _low_changed(node, low)
+    lowest_rates = _rates_of_leaf(node) if isinstance(node, Leaf) else _under_own_book(node)
+    if lowest_rates != node.lowest_rates:
+        _rates_changed(node, lowest_rates)
 
 
-def _low_changed(node: Leaf | Branch, low: Low) -> None:
-    """Give a node a new `low`, and whoever is above it too, as far as it matters."""
-    before, node.low = node.low, low
+def _rates_changed(node: Leaf | Branch, lowest_rates: LowestRates) -> None:
+    """Give a node new `lowest_rates`, and whoever is above it too, as far as it matters."""
+    before, node.lowest_rates = node.lowest_rates, lowest_rates
     branch = node.up
-    while branch is not None and _matters(before, low, branch.inner):
+    while branch is not None and _matters(before, lowest_rates, branch.inner):
         inner = _lowest_two(branch)
         if inner == branch.inner:
             return
         branch.inner = inner
-        low = inner if branch.book is None else _pressed(branch)
-        if low == branch.low:
+        lowest_rates = inner if branch.book is None else _under_own_book(branch)
+        if lowest_rates == branch.lowest_rates:
             return
-        before, branch.low = branch.low, low
+        before, branch.lowest_rates = branch.lowest_rates, lowest_rates
         branch = branch.up
 
 
-def _matters(before: Low, after: Low, inner: Low) -> bool:
+def _matters(before: LowestRates, after: LowestRates, inner: LowestRates) -> bool:
     """Can a member's change make a difference? If it was one of the two lowest, or is now."""
     if after[0] < inner[3]:
         return True
@@ -219,9 +224,9 @@ def _matters(before: Low, after: Low, inner: Low) -> bool:
     return before[1] in lowest or (before[4] is not None and before[4] in lowest)
 
 
-def _leaf_low(leaf: Leaf) -> Low:
+def _rates_of_leaf(leaf: Leaf) -> LowestRates:
     if leaf.owner is None:
-        return NOTHING_LOW
+        return NO_RATES
     book = leaf.book
     if book is None:
         return (0, leaf.owner, True, NEVER, None, True)
@@ -229,11 +234,12 @@ def _leaf_low(leaf: Leaf) -> Low:
     return (max(price, book.floor), leaf.owner, True, NEVER, None, True)
 
 
-def _lowest_two(branch: Branch) -> Low:
+def _lowest_two(branch: Branch) -> LowestRates:
     rate1, owner1, exact1 = NEVER, None, True
     rate2, owner2, exact2 = NEVER, None, True
     for member in branch.members:
-        rate, owner, exact, next_rate, next_owner, next_exact = member.low
+        # First the lower of the member's two, then the other, as long as they matter.
+        rate, owner, exact, next_rate, next_owner, next_exact = member.lowest_rates
         while rate < rate2:
             if owner == owner1:
                 if rate < rate1:
@@ -246,25 +252,28 @@ def _lowest_two(branch: Branch) -> Low:
             if owner == next_owner:
                 break
             rate, owner, exact = next_rate, next_owner, next_exact
-        if rate2 == 0:
+        if rate2 == 0:  # no rate is lower
             break
     return (rate1, owner1, exact1, rate2, owner2, exact2)
 
 
-def _pressed(branch: Branch) -> Low:
+def _under_own_book(branch: Branch) -> LowestRates:
     """`inner` under the branch's own book."""
     book = branch.book
     if book is None:
         return branch.inner
     rate1, owner1, exact1, rate2, owner2, exact2 = branch.inner
     if owner1 is None:
-        return NOTHING_LOW
+        return NO_RATES
     by = book.by
     on_others = max(book.floor, book.first)
     on_by = max(book.floor, book.second)
     rate1 = max(rate1, on_by if owner1 == by else on_others)
     if owner2 is None:
         return (rate1, owner1, exact1, NEVER, None, True)
+    # Of all other owners we know that they pay at least the second rate. The one whose own order
+    # presses most here is pressed by less than the others: what it pays may now be among the two
+    # lowest, and this is the least that it can be.
     at_least = rate2
     rate2 = max(rate2, on_by if owner2 == by else on_others)
     if on_by < on_others and by != owner1 and by != owner2 and by in branch.holders:
@@ -292,9 +301,9 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
         idle_changed(leaf)
     leaf.weakest = leaf if new is not None and not leaf.is_protected else None
     oldest_before, leaf.oldest = leaf.oldest, NEVER if new is None else leaf.since
-    low_before, leaf.low = leaf.low, _leaf_low(leaf)
-    low = leaf.low
-    weakest_goes_on = oldest_goes_on = low_goes_on = True
+    rates_before, leaf.lowest_rates = leaf.lowest_rates, _rates_of_leaf(leaf)
+    lowest_rates = leaf.lowest_rates
+    weakest_goes_on = oldest_goes_on = rates_go_on = True
     branch = leaf.up
     while branch is not None:
         holders = branch.holders
@@ -309,17 +318,20 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
             weakest_goes_on = _weakest_changed_at(branch, leaf)
         if oldest_goes_on:
             oldest_goes_on = _oldest_changed_at(branch, oldest_before, leaf.oldest)
-        if low_goes_on and _matters(low_before, low, branch.inner):
+        if rates_go_on and _matters(rates_before, lowest_rates, branch.inner):
             inner = _lowest_two(branch)
-            low_goes_on = inner != branch.inner
+            rates_go_on = inner != branch.inner
             branch.inner = inner
         else:
-            low_goes_on = False
+            rates_go_on = False
         book = branch.book
-        if low_goes_on or (book is not None and (book.by == new or book.by == old)):
-            low_before = branch.low
-            low = branch.low = branch.inner if book is None else _pressed(branch)
-            low_goes_on = low != low_before
+        # What a book makes of the rates below it also depends on whether `by` holds any of them.
+        if rates_go_on or (book is not None and (book.by == new or book.by == old)):
+            rates_before = branch.lowest_rates
+            lowest_rates = branch.lowest_rates = (
+                branch.inner if book is None else _under_own_book(branch)
+            )
+            rates_go_on = lowest_rates != rates_before
         branch = branch.up
 
 

@@ -1,48 +1,52 @@
 """What falls due later: the agenda.
 
-One heap of (instant, kind, sequence, subject), so that at one instant orders expire first, then
-floors step down, then holds end, and within a kind the earlier comes first. Nothing is ever taken
-out of the middle: an entry whose subject has moved on is dead, is dropped when it surfaces, and
-all of them at once when they outnumber the living.
+One heap of (instant, kind, sequence, subject): at one instant the lower kind acts first, and within
+a kind the earlier sequence. Nothing is ever taken out of the middle: an entry whose subject has
+moved on is dead, is dropped when it surfaces, and all of them at once when they outnumber the
+living. What the kinds are, when an entry of each is alive and what it does is the table in
+`falling_due`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import cast
-
-from laissez.market.book import Order
-from laissez.market.guards import Descent
-from laissez.market.nodes import Leaf
+from typing import Any
 
 EXPIRY, FLOOR_STEP, HOLD_END = range(3)
+"""The kinds, as places in the table of `falling_due`, in the order in which they act."""
 
-Subject = Order | Descent | Leaf
-Timer = tuple[int, int, int, Subject]
+Timer = tuple[int, int, int, Any]
+"""(instant, kind, sequence, subject)"""
+
+IsAlive = Callable[[Any, int], bool]
+"""Is a subject still waiting for its timer of this sequence?"""
 
 
 class Agenda:
-    __slots__ = ("_dead", "heap")
+    __slots__ = ("_dead", "_is_alive", "heap")
 
-    def __init__(self) -> None:
+    def __init__(self, is_alive: tuple[IsAlive, ...]) -> None:
+        """`is_alive` has the question for each kind."""
         self.heap: list[Timer] = []
         self._dead = 0
+        self._is_alive = is_alive
 
-    def add(self, at: int, kind: int, sequence: int, subject: Subject) -> None:
+    def add(self, at: int, kind: int, sequence: int, subject: object) -> None:
         heappush(self.heap, (at, kind, sequence, subject))
 
     def note_dead(self) -> None:
         """An entry has died in its place; forget all the dead if there are too many."""
         self._dead += 1
         if self._dead > len(self.heap) // 2 + 16:
-            self.heap = [timer for timer in self.heap if _is_live(timer)]
+            self.heap = [timer for timer in self.heap if self._stands(timer)]
             heapify(self.heap)
             self._dead = 0
 
     def next(self) -> int | None:
         """The next instant at which something falls due."""
         heap = self.heap
-        while heap and not _is_live(heap[0]):
+        while heap and not self._stands(heap[0]):
             heappop(heap)
             self._dead -= 1
         return heap[0][0] if heap else None
@@ -52,13 +56,6 @@ class Agenda:
         due = self.next()
         return heappop(self.heap) if due is not None and due <= at else None
 
-
-def _is_live(timer: Timer) -> bool:
-    _, kind, sequence, subject = timer
-    if kind == EXPIRY:
-        return cast(Order, subject).live
-    if kind == FLOOR_STEP:
-        descent = cast(Descent, subject)
-        return descent.pending and descent.sequence == sequence
-    hold = cast(Leaf, subject).hold
-    return hold is not None and not hold.over and hold.sequence == sequence
+    def _stands(self, timer: Timer) -> bool:
+        _, kind, sequence, subject = timer
+        return self._is_alive[kind](subject, sequence)

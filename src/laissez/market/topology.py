@@ -7,16 +7,16 @@ keeps its place.
 
 from __future__ import annotations
 
-from laissez.market.guards import OFF, Tree
+from laissez.market.guards import OFF, GuardedTree
 from laissez.market.nodes import Leaf, Scope, hang, unhang
 from laissez.market.state import State
 from laissez.market.summaries import idle_changed, renew, renew_upwards
 
 
-def tree_named(state: State, name: str) -> Tree:
+def tree_named(state: State, name: str) -> GuardedTree:
     tree = state.trees.get(name)
     if tree is None:
-        tree = state.trees[name] = Tree(name)
+        tree = state.trees[name] = GuardedTree(name)
     return tree
 
 
@@ -65,14 +65,14 @@ def attach_leaf(state: State, path: str, attributes: tuple[tuple[str, str], ...]
 def remove_leaf(state: State, leaf: Leaf) -> None:
     """Take an idle leaf out; what is posted at its path stays, on a scope without a place."""
     renew_upwards(unhang(leaf))
-    rest = Scope(leaf.path, leaf.parent, leaf.tree)
+    bare = Scope(leaf.path, leaf.parent, leaf.tree)
     if leaf.book is not None:
-        rest.book = leaf.book
-        rest.book.node = rest
-        rest.book.cut(rest.oldest)
+        bare.book = leaf.book
+        bare.book.node = bare
+        bare.book.cut(bare.oldest)
         leaf.book = None
-    state.nodes[leaf.path] = rest
-    forget_if_blank(state, rest)
+    state.nodes[leaf.path] = bare
+    forget_if_blank(state, bare)
 
 
 def forget_if_blank(state: State, node: Leaf | Scope) -> None:
@@ -108,6 +108,6 @@ def place_scope(state: State, scope: Scope) -> None:
 
 
 def _hang(scope: Scope, child: Leaf | Scope) -> None:
-    shelter = hang(scope, child)
-    if shelter is not None:
-        renew(shelter)
+    new_group = hang(scope, child)
+    if new_group is not None:
+        renew(new_group)

@@ -69,11 +69,13 @@ class TokenList(Message, frozen=True):
 
 
 class WebhookInfo(Message, frozen=True):
-    """`delivered` is the sequence number up to which all handovers arrived."""
+    """`delivered` is the sequence number up to which all handovers arrived; `last_error` says why
+    the newest post was not taken, and is null when nothing is wrong."""
 
     webhook: str
     url: str
     delivered: int
+    last_error: str | None = None
 
 
 class WebhookAdded(Message, frozen=True):

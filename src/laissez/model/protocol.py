@@ -13,6 +13,8 @@ A `key` makes a change safe to send again: the same key never acts twice, and is
 what it did the first time.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from laissez.model.administration import Administered, Administration
@@ -37,7 +39,7 @@ class Subscribe(Message, frozen=True, forbid_unknown_fields=True):
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One thing asked; `id` comes back with the answer."""
 
-    id: int
+    id: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
     do: Instruction | Question | Administration | Subscribe
     key: str | None = None
 

@@ -3,6 +3,9 @@
 A tenant is answered from what it may see: its own orders, holdings and bill, and quotes in its
 visible domain. The operator, and a viewer without a tenant, may name any tenant; for everybody
 else `tenant` stays None.
+
+Long lists come in pages: an answer that is not the last has a `next`, and the same question with
+that as `after` is answered by the page that follows.
 """
 
 import msgspec
@@ -22,12 +25,14 @@ class AskOrders(Message, frozen=True, forbid_unknown_fields=True):
     """Which orders are live?"""
 
     tenant: str | None = None
+    after: str | None = None
 
 
 class AskHoldings(Message, frozen=True, forbid_unknown_fields=True):
     """What is held, at what rate and limit?"""
 
     tenant: str | None = None
+    after: str | None = None
 
 
 class AskBill(Message, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +50,7 @@ class AskResources(Message, frozen=True, forbid_unknown_fields=True):
     """Operator: every resource under a scope (all of them for None), with owner and rate."""
 
     scope: str | None = None
+    after: str | None = None
 
 
 class AskFloors(Message, frozen=True, forbid_unknown_fields=True):
@@ -53,6 +59,8 @@ class AskFloors(Message, frozen=True, forbid_unknown_fields=True):
 
 class AskTenants(Message, frozen=True, forbid_unknown_fields=True):
     """Operator: everybody who has an order, a holding or a bill."""
+
+    after: str | None = None
 
 
 TenantQuestion = AskQuote | AskOrders | AskHoldings | AskBill | AskStatus
@@ -72,6 +80,7 @@ class Quoted(Message, frozen=True):
 class OrderList(Message, frozen=True):
     at: int
     orders: tuple[OpenOrder, ...]
+    next: str | None = None
 
 
 class Holding(Message, frozen=True):
@@ -93,13 +102,14 @@ class Holding(Message, frozen=True):
 class HoldingList(Message, frozen=True):
     at: int
     holdings: tuple[Holding, ...]
+    next: str | None = None
 
 
 class Bill(Message, frozen=True):
     """What a tenant owes, exactly; `open_segments` explains holdings since the last statement.
 
     Only the newest segments of a holding are given; `segments_left_out` says how many more
-    there are.
+    there are at most.
     """
 
     at: int
@@ -131,6 +141,7 @@ class Resource(Message, frozen=True):
 class ResourceList(Message, frozen=True):
     at: int
     resources: tuple[Resource, ...]
+    next: str | None = None
 
 
 class FloorList(Message, frozen=True):
@@ -150,6 +161,7 @@ class TenantSummary(Message, frozen=True):
 class TenantList(Message, frozen=True):
     at: int
     tenants: tuple[TenantSummary, ...]
+    next: str | None = None
 
 
 Told = Quoted | OrderList | HoldingList | Bill | Status | ResourceList | FloorList | TenantList

@@ -21,7 +21,7 @@ from laissez.adapters.budget import Budget
 from laissez.adapters.deadline import JOB_PRICING, deadline_adapter
 from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import NODE_PRICING, inference_adapter
-from laissez.adapters.intent import Terms
+from laissez.adapters.intent import TradingTerms
 from laissez.adapters.pricing import Pricing, Variant
 from laissez.adapters.training import TRAINING_PRICING, TrainingAdapter
 from laissez.amounts import BadAmount, microseconds
@@ -34,16 +34,16 @@ from laissez.documents import (
     Dollars,
     DollarsPerHour,
     Duration,
+    PositiveNumber,
     Share,
     duration,
 )
 from laissez.inframaps.instants import instant_us
 from laissez.model.paths import tree_of
 from laissez.model.values import MAX_RATE
-from laissez.telemetry import Feed, SourceDescription, Telemetry
-from laissez.workloads.application import US_PER_S, Application
-from laissez.workloads.batch import BatchJob, Work
-from laissez.workloads.inference import (
+from laissez.performance.application import US_PER_S, Application
+from laissez.performance.batch import BatchJob, Work
+from laissez.performance.inference import (
     Hardware,
     InferenceService,
     InferenceSpec,
@@ -53,8 +53,9 @@ from laissez.workloads.inference import (
     profile,
     profiled,
 )
-from laissez.workloads.standing import Standing
-from laissez.workloads.training import DEFAULT_LEVELS, Setup, TrainingJob, TrainingSpec
+from laissez.performance.standing import Standing
+from laissez.performance.training import DEFAULT_LEVELS, Setup, TrainingJob, TrainingSpec
+from laissez.telemetry import Feed, SourceDescription, Telemetry
 
 US_PER_HOUR = 3_600 * US_PER_S
 PERIOD_US = 5 * US_PER_S
@@ -62,9 +63,8 @@ PERIOD_US = 5 * US_PER_S
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _SCOPE = re.compile(r"[^/\s*]+(/[^/\s*]+)*")
 
-Positive = Annotated[float, Meta(gt=0)]
-Tokens = Annotated[float, Meta(ge=1)]
-Count = Annotated[int, Meta(ge=1)]
+TokenCount = Annotated[float, Meta(ge=1)]
+WholeCount = Annotated[int, Meta(ge=1)]
 Hours = Annotated[int, duration("h")]
 Period = Annotated[Duration, Meta(gt=0)]
 
@@ -116,12 +116,12 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="adapter"):
     def trees(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(tree_of(scope) for scope in self.scopes))
 
-    def terms(self, began_us: int) -> Terms:
+    def terms(self, began_us: int) -> TradingTerms:
         budget = None
         if self.budget is not None:
             lasts = self.budget.lasts
             budget = Budget(self.budget.total, None if lasts is None else began_us + lasts)
-        return Terms(self.name, self.scopes, self.period, budget)
+        return TradingTerms(self.name, self.scopes, self.period, budget)
 
     def check_kinds(self, known: Mapping[str, object], field: str) -> None:
         """Every scope is in a tree of which the work says something."""
@@ -144,7 +144,7 @@ class _Spec(Struct, frozen=True, kw_only=True, tag_field="adapter"):
 
 
 class OnDemandSpec(_Spec, frozen=True, kw_only=True, tag="on-demand"):
-    nodes: Count
+    nodes: WholeCount
     limit: Annotated[DollarsPerHour, Meta(gt=0)]
 
     def most_per_hour(self) -> int:
@@ -168,7 +168,7 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
     worth. Urgent, it offers up to `most` an hour, beside the budget."""
 
     work: Annotated[Hours, Meta(gt=0)]
-    speeds: Annotated[dict[str, Positive], Meta(min_length=1)]
+    speeds: Annotated[dict[str, PositiveNumber], Meta(min_length=1)]
     deadline: str
     value: DollarsPerHour
     most: DollarsPerHour | None = None
@@ -231,8 +231,8 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
     objective: Objective | str
     value: Dollars
     load: SourceDescription
-    prompt_tokens: Tokens | SourceDescription = 1_000.0
-    output_tokens: Tokens | SourceDescription = 200.0
+    prompt_tokens: TokenCount | SourceDescription = 1_000.0
+    output_tokens: TokenCount | SourceDescription = 200.0
     expected_requests_per_s: Annotated[float, Meta(ge=0)] = 0.0
     cold_start: Duration = 60 * US_PER_S
     pricing: PricingSpec = PricingSpec()
@@ -285,13 +285,13 @@ class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
 
     model: str
     gpus: Annotated[dict[str, str], Meta(min_length=1)]
-    samples: Count
-    epochs: Count = 1
+    samples: WholeCount
+    epochs: WholeCount = 1
     value: DollarsPerHour
     deadline: str | None = None
     levels: tuple[str, ...] = DEFAULT_LEVELS
-    global_batch: Count | None = None
-    nodes_max: Count = 64
+    global_batch: WholeCount | None = None
+    nodes_max: WholeCount = 64
     checkpoint_every: Period = 300 * US_PER_S
     reconfigure: Period = 120 * US_PER_S
     pricing: PricingSpec = PricingSpec()

@@ -47,7 +47,7 @@ What = Literal[
 ]
 
 
-class Entry(Message, frozen=True, kw_only=True, omit_defaults=True):
+class RunnerEntry(Message, frozen=True, kw_only=True, omit_defaults=True):
     """One line of a log. `name` is the adapter or map, `tenant` who it acts for.
 
     With `is_rehearsal` it is what would have been done. `rate` is the rate when it was last seen.
@@ -71,10 +71,10 @@ class Entry(Message, frozen=True, kw_only=True, omit_defaults=True):
     charge: int | None = None
 
 
-Log = Callable[[Entry], None]
+EntryLog = Callable[[RunnerEntry], None]
 
 
-def sentence(entry: Entry) -> str:
+def sentence(entry: RunnerEntry) -> str:
     """An entry for people, without its instant."""
     said = f"{_WORDS[entry.what](entry)}: {entry.why}" if entry.why else _WORDS[entry.what](entry)
     return f"would {said}" if entry.is_rehearsal else said
@@ -88,9 +88,9 @@ def entry_of(
     name: str,
     tenant: str | None = None,
     is_rehearsal: bool = False,
-) -> Entry:
+) -> RunnerEntry:
     """The entry for an instruction."""
-    return Entry(
+    return RunnerEntry(
         at=at,
         name=name,
         tenant=tenant,
@@ -123,37 +123,37 @@ def _rate(rate: int | None) -> str:
     return "an unknown rate" if rate is None else show_rate(rate)
 
 
-def _won(entry: Entry) -> str:
+def _won(entry: RunnerEntry) -> str:
     order = "" if entry.order is None else f" with the order {entry.order}"
     offered = f", offering {show_rate(entry.price)}" if entry.price is not None else ""
     limit = f", up to {show_rate(entry.limit)}" if entry.limit is not None else ""
     return f"won {entry.resource}{order}{offered}{limit}, at {_rate(entry.rate)}"
 
 
-def _lost(entry: Entry) -> str:
+def _lost(entry: RunnerEntry) -> str:
     limit = "" if entry.limit is None else f", its limit {show_rate(entry.limit)}"
     reason = entry.reason or "unknown"
     return f"lost {entry.resource} ({reason}); it was at {_rate(entry.rate)}{limit}"
 
 
-def _amend(entry: Entry) -> str:
+def _amend(entry: RunnerEntry) -> str:
     if entry.price is None and entry.limit is None:
         return f"renew the order {entry.order}"
     return f"amend the order {entry.order} to {_rate(entry.price)}, up to {_rate(entry.limit)}"
 
 
-def _floor(entry: Entry) -> str:
+def _floor(entry: RunnerEntry) -> str:
     if entry.floor == 0:
         return f"take the floor of {entry.scope} away"
     return f"set the floor of {entry.scope} to {_rate(entry.floor)}"
 
 
-def _ends(entry: Entry) -> str:
+def _ends(entry: RunnerEntry) -> str:
     charged = "" if entry.charge is None else f"; it owes {show_charge(entry.charge)} so far"
     return f"{entry.name} ends{charged}"
 
 
-_WORDS: dict[What, Callable[[Entry], str]] = {
+_WORDS: dict[What, Callable[[RunnerEntry], str]] = {
     "begins": lambda entry: f"{entry.name} begins",
     "won": _won,
     "lost": _lost,

@@ -24,7 +24,7 @@ from laissez.model import (
     Placed,
     Release,
 )
-from laissez.runners.entries import Entry
+from laissez.runners.entries import RunnerEntry
 
 NOT_OURS = "an order that this adapter did not place"
 NOT_HEARD = "found when the state was read anew; what led to it was not heard"
@@ -65,7 +65,7 @@ class Explaining:
         self._rates = {holding.resource: holding.rate for holding in view.holdings}
         self.whys = {order: why for order, why in self.whys.items() if order in self._orders}
 
-    def hears(self, notice: Notice, view: MarketView) -> Entry | None:
+    def hears(self, notice: Notice, view: MarketView) -> RunnerEntry | None:
         """The entry for a handover; None for anything else."""
         if isinstance(notice, Placed | Amended):
             self._orders[notice.order] = notice
@@ -77,14 +77,14 @@ class Explaining:
             return self._lost(notice.resource, notice)
         return None
 
-    def finds_held(self, resource: str, view: MarketView) -> Entry:
+    def finds_held(self, resource: str, view: MarketView) -> RunnerEntry:
         """Something is held of which nothing was heard."""
         limit = next((each.limit for each in view.holdings if each.resource == resource), None)
         return self._entry_won(view.at_us, resource, view, limit=limit, why=NOT_HEARD)
 
-    def finds_gone(self, resource: str, view: MarketView) -> Entry:
+    def finds_gone(self, resource: str, view: MarketView) -> RunnerEntry:
         """Something is gone, and nothing was heard of it."""
-        return Entry(
+        return RunnerEntry(
             at=view.at_us,
             name=self._name,
             tenant=self._tenant,
@@ -97,7 +97,7 @@ class Explaining:
 
     # Inside -----------------------------------------------------------------------------------
 
-    def _won(self, filled: Filled, view: MarketView) -> Entry:
+    def _won(self, filled: Filled, view: MarketView) -> RunnerEntry:
         order = self._orders.pop(filled.order, None)
         why = self.whys.pop(filled.order, NOT_OURS)
         limit = None if order is None else order.limit
@@ -118,11 +118,11 @@ class Explaining:
         order: str | None = None,
         price: int | None = None,
         limit: int | None = None,
-    ) -> Entry:
+    ) -> RunnerEntry:
         rate = next((each.rate for each in view.holdings if each.resource == resource), None)
         if rate is not None:
             self._rates[resource] = rate
-        return Entry(
+        return RunnerEntry(
             at=at,
             name=self._name,
             tenant=self._tenant,
@@ -135,9 +135,9 @@ class Explaining:
             rate=rate,
         )
 
-    def _lost(self, resource: str, lost: Lost) -> Entry:
+    def _lost(self, resource: str, lost: Lost) -> RunnerEntry:
         limit, rate = self._limits.pop(resource, None), self._rates.get(resource)
-        return Entry(
+        return RunnerEntry(
             at=lost.at,
             name=self._name,
             tenant=self._tenant,

@@ -26,9 +26,9 @@ from laissez.inframaps import Composition
 from laissez.inframaps.instants import calendar_us
 from laissez.inframaps.spec import (
     CarbonSpec,
+    FieldPath,
     InfraMapSpec,
     MaintenanceSpec,
-    Place,
     PowerSpec,
     build,
 )
@@ -57,7 +57,7 @@ class InfraMapFileSpec(InfraMapSpec, frozen=True, kw_only=True):
                         sentence = f"there is no telemetry {name!r}; describe its source"
                         raise BadField((*place, field, scope), sentence)
 
-    def _check_maintenance(self, maintenance: MaintenanceSpec, place: Place) -> None:
+    def _check_maintenance(self, maintenance: MaintenanceSpec, place: FieldPath) -> None:
         for number, window in enumerate(maintenance.windows):
             for when, text in (("opens", window.opens), ("closes", window.closes)):
                 try:

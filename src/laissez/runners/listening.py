@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from laissez.client import AsyncClient, LaissezError
 from laissez.client.link import Streamed
-from laissez.client.stream import Reader
+from laissez.client.stream import StreamReader
 from laissez.model import Filled, Happened, Lost, Notice, Rates, Resync
 from laissez.runners.waiting import abandon
 
@@ -62,7 +62,7 @@ class Listening:
         if self._following is not None:
             await abandon(self._following)
 
-    async def _follow(self, reader: Reader) -> None:
+    async def _follow(self, reader: StreamReader) -> None:
         try:
             while True:
                 for said in await reader.take():

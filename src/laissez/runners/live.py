@@ -29,8 +29,8 @@ from laissez.adapters.view import Action, MarketView
 from laissez.client import (
     AsyncClient,
     ConnectionFailed,
-    Forbidden,
     LaissezError,
+    NotPermitted,
     Refusal,
     Unauthenticated,
 )
@@ -45,15 +45,15 @@ from laissez.model import (
     Release,
 )
 from laissez.model.paths import covers, tree_of
-from laissez.runners.entries import Entry, Log, What, entry_of
+from laissez.performance.application import US_PER_S, Application, BadApplication
+from laissez.runners.entries import EntryLog, RunnerEntry, What, entry_of
 from laissez.runners.explaining import Explaining
 from laissez.runners.gauges import Gauges
 from laissez.runners.listening import Listening, News
-from laissez.runners.memory import BadMemory, Kept, Memory
+from laissez.runners.memory import AdapterMemory, BadMemory, Remembered
 from laissez.runners.sending import FAREWELL_S, send
 from laissez.runners.waiting import Outage, is_passing, pause, step_until_stopped
 from laissez.telemetry import Telemetry
-from laissez.workloads.application import US_PER_S, Application, BadApplication
 
 REACTION_S = 0.02
 REACTIONS_APART_S = 0.5
@@ -66,9 +66,9 @@ async def run_adapter(
     *,
     telemetry: Telemetry | None = None,
     left_out_when_stale: Collection[str] = (),
-    memory: Memory | None = None,
+    memory: AdapterMemory | None = None,
     stop: asyncio.Event,
-    log: Log,
+    log: EntryLog,
     release_on_stop: bool = False,
     dry_run: bool = False,
 ) -> None:
@@ -84,7 +84,7 @@ async def run_adapter(
         else:
             await step_until_stopped(run, stop)
             await run.end(release=release_on_stop)
-    except (Unauthenticated, Forbidden) as error:
+    except (Unauthenticated, NotPermitted) as error:
         run.refused(error)
         raise
     finally:
@@ -101,8 +101,8 @@ class LiveRun:
         client: AsyncClient,
         adapter: Adapter,
         app: Application,
-        memory: Memory | None,
-        log: Log,
+        memory: AdapterMemory | None,
+        log: EntryLog,
         dry_run: bool,
     ) -> None:
         self.client = client
@@ -111,7 +111,7 @@ class LiveRun:
         self.outage = Outage(self._tell_outage)
         self.gauges: Gauges | None = None
         self._terms = adapter.terms
-        self._memory = memory or Memory(Kept(self._terms.name, 0))
+        self._memory = memory or AdapterMemory(Remembered(self._terms.name, 0))
         self._log = log
         self._dry_run = dry_run
         kept = self._memory.kept
@@ -195,7 +195,7 @@ class LiveRun:
         try:
             return await self.client.quote(scope)
         except Refusal as refused:
-            if is_passing(refused) or isinstance(refused, Unauthenticated | Forbidden):
+            if is_passing(refused) or isinstance(refused, Unauthenticated | NotPermitted):
                 raise
             return None
 
@@ -410,7 +410,7 @@ class LiveRun:
 
     def _say(self, what: What, why: str, charge: int | None = None) -> None:
         self._log(
-            Entry(
+            RunnerEntry(
                 at=self._time_us(),
                 name=self._terms.name,
                 tenant=self._tenant or None,

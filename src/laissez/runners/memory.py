@@ -25,7 +25,7 @@ class BadMemory(ValueError):
     """A memory that can't be used, and what to do about it."""
 
 
-class Kept(msgspec.Struct):
+class Remembered(msgspec.Struct):
     """All that is remembered; `charge_before` is the bill when the budget began, `told_us` the last
     instant that the application was told of."""
 
@@ -41,10 +41,10 @@ class Kept(msgspec.Struct):
         return None if bytes(self.app) == bytes(NO_STATE) else bytes(self.app)
 
 
-class Memory:
+class AdapterMemory:
     """What is kept, and the file that it is kept in; without a file it lasts as long as the run."""
 
-    def __init__(self, kept: Kept, path: Path | None = None) -> None:
+    def __init__(self, kept: Remembered, path: Path | None = None) -> None:
         self.kept = kept
         self._path = path
         self._written = b""
@@ -86,7 +86,7 @@ def alone_with(path: Path) -> Iterator[None]:
         yield
 
 
-def read_memory(path: Path, name: str) -> Kept | None:
+def read_memory(path: Path, name: str) -> Remembered | None:
     """What an adapter of this name kept in a file; None if there is no such file."""
     try:
         text = path.read_bytes()
@@ -97,7 +97,7 @@ def read_memory(path: Path, name: str) -> Kept | None:
         "now again"
     )
     try:
-        kept = msgspec.json.decode(text, type=Kept)
+        kept = msgspec.json.decode(text, type=Remembered)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadMemory(f"{path} is not the memory of an adapter ({error}); {advice}") from None
     if kept.name != name:

@@ -17,15 +17,15 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from laissez.client import AsyncClient, LaissezError
-from laissez.inframaps import Action, Composition, OperatorView
+from laissez.inframaps import Composition, MapAction, OperatorView
 from laissez.model import ChangeFloor
 from laissez.model.paths import covers
-from laissez.runners.entries import Entry, Log, What, entry_of
+from laissez.performance.application import US_PER_S
+from laissez.runners.entries import EntryLog, RunnerEntry, What, entry_of
 from laissez.runners.gauges import Gauges
 from laissez.runners.sending import FAREWELL_S, send
 from laissez.runners.waiting import Outage, pause, step_until_stopped
 from laissez.telemetry import Level, Telemetry
-from laissez.workloads.application import US_PER_S
 
 Inventory = Mapping[str, Mapping[str, str]]
 
@@ -40,7 +40,7 @@ async def run_inframap(
     scopes: Collection[str] = (),
     restore_to: Composition | None = None,
     stop: asyncio.Event,
-    log: Log,
+    log: EntryLog,
     dry_run: bool = False,
 ) -> None:
     """Steer until `stop` is set; a dry run is one step that sends nothing.
@@ -73,7 +73,7 @@ class OperatingRun:
         name: str,
         inventory: Inventory | None,
         scopes: Collection[str],
-        log: Log,
+        log: EntryLog,
         dry_run: bool,
     ) -> None:
         self.outage = Outage(self._tell_outage)
@@ -137,7 +137,7 @@ class OperatingRun:
         if empty:
             self.warn(f"there is no resource under {', '.join(empty)}; check the names in the file")
 
-    async def _do(self, action: Action) -> None:
+    async def _do(self, action: MapAction) -> None:
         if self._is_news(action):
             entry = entry_of(
                 action.do,
@@ -153,7 +153,7 @@ class OperatingRun:
         if refused is not None:
             self._say_refused(action, refused.code, refused.message)
 
-    def _is_news(self, action: Action) -> bool:
+    def _is_news(self, action: MapAction) -> bool:
         """Whether this is anything but a floor that was asked for before."""
         do = action.do
         if not isinstance(do, ChangeFloor):
@@ -185,9 +185,9 @@ class OperatingRun:
         self._say("warning", why)
 
     def _say(self, what: What, why: str) -> None:
-        self._log(Entry(at=self._now_us, name=self._name, what=what, why=why))
+        self._log(RunnerEntry(at=self._now_us, name=self._name, what=what, why=why))
 
-    def _say_refused(self, action: Action, code: str, message: str) -> None:
+    def _say_refused(self, action: MapAction, code: str, message: str) -> None:
         entry = entry_of(action.do, message, at=self._now_us, name=self._name)
         self._log(msgspec.structs.replace(entry, what="refused", code=code))
 

@@ -1,7 +1,7 @@
 """The sample at work: put up the cluster, let the tenants trade, show it until told to stop.
 
-The operator's client feeds the scene; the screen is drawn from the scene four times a second. On
-something that is no terminal, what moves is printed line by line instead.
+The operator's client feeds the scene; a terminal shows it, painted four times a second. On
+something that is no terminal, or a simple one, what moves is printed line by line instead.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from rich.console import Console
-from rich.live import Live
 
 from laissez.client import AsyncClient, LaissezError
 from laissez.model import ChangeFloor, ChangeGuard, Happened, Instruction, OfferResource
-from laissez.sample.scene import Scene
-from laissez.sample.screen import clock, screen
+from laissez.sample.scene import MarketScene
+from laissez.sample.screen import Painter, clock
 from laissez.sample.tenants import MINDS, trade
 from laissez.topology import Cluster, read_cluster
 
@@ -73,8 +72,8 @@ async def play(
         for number, (name, token) in enumerate(tenant_tokens.items()):
             client = await clients.enter_async_context(AsyncClient(url, token))
             tasks.append(asyncio.create_task(trade(client, MINDS[name], seed + number, pace)))
-        scene = Scene()
-        lines = None if console.is_terminal else console
+        scene = MarketScene()
+        lines = None if _is_painted(console) else console
         tasks.append(asyncio.create_task(_watch(operator, scene, lines)))
         tasks.append(asyncio.create_task(_look(operator, scene)))
         try:
@@ -85,7 +84,7 @@ async def play(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _watch(operator: AsyncClient, scene: Scene, console: Console | None) -> None:
+async def _watch(operator: AsyncClient, scene: MarketScene, console: Console | None) -> None:
     """Listen; with a console, also print each line of news as it comes."""
     async for said in operator.events():
         if isinstance(said, Happened):
@@ -95,7 +94,7 @@ async def _watch(operator: AsyncClient, scene: Scene, console: Console | None) -
                 _print_news(scene, before, console)
 
 
-def _print_news(scene: Scene, before: tuple[int, str] | None, console: Console) -> None:
+def _print_news(scene: MarketScene, before: tuple[int, str] | None, console: Console) -> None:
     fresh = []
     for line in scene.news:
         if line is before:
@@ -105,7 +104,7 @@ def _print_news(scene: Scene, before: tuple[int, str] | None, console: Console) 
         console.print(f"{clock(at)}  {sentence}", highlight=False, soft_wrap=True)
 
 
-async def _look(operator: AsyncClient, scene: Scene) -> None:
+async def _look(operator: AsyncClient, scene: MarketScene) -> None:
     while True:
         with contextlib.suppress(LaissezError):
             await scene.look(operator)
@@ -113,15 +112,20 @@ async def _look(operator: AsyncClient, scene: Scene) -> None:
 
 
 async def _show(
-    scene: Scene, directions: Sequence[str], stop: asyncio.Event, console: Console
+    scene: MarketScene, directions: Sequence[str], stop: asyncio.Event, console: Console
 ) -> None:
-    if not console.is_terminal:
+    if not _is_painted(console):
         for line in directions:
             console.print(line, highlight=False, soft_wrap=True)
         await stop.wait()
         return
-    with Live(console=console, refresh_per_second=FRAMES_PER_S, screen=False) as live:
+    painter = Painter(console, directions)
+    with console.screen(hide_cursor=True):
         while not stop.is_set():
-            live.update(screen(scene, directions, console.height))
+            painter.paint(scene)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(stop.wait(), 1 / FRAMES_PER_S)
+
+
+def _is_painted(console: Console) -> bool:
+    return console.is_terminal and not console.is_dumb_terminal

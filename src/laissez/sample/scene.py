@@ -12,6 +12,7 @@ from collections import deque
 from laissez.client import AsyncClient
 from laissez.client.money import show_rate
 from laissez.model import (
+    Code,
     FloorSet,
     Happened,
     Notice,
@@ -33,8 +34,12 @@ _REASONS = {
     "withdrawn": "the operator took it out",
 }
 
+# What a tenant meets with when the market was faster: its order has just been filled, its resource
+# just lost. That was told when it happened.
+_TOO_LATE = frozenset((Code.UNKNOWN_ORDER, Code.NOT_THE_HOLDER))
 
-class Scene:
+
+class MarketScene:
     """The market as it was last seen."""
 
     def __init__(self) -> None:
@@ -73,7 +78,7 @@ def sentence_of(event: Notice) -> str | None:
             return f"{resource} goes from {old} to {new}: {_REASONS[reason]}"
         case FloorSet(scope=scope, floor=floor):
             return f"the floor of {scope} is {show_rate(floor)}"
-        case Rejected(code=code, message=message):
+        case Rejected(code=code, message=message) if code not in _TOO_LATE:
             return f"refused ({code}): {message}"
         case _:
             return None

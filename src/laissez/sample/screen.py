@@ -1,4 +1,13 @@
-"""The market on a terminal: who holds what at what rate, who owes what, what just moved and why."""
+"""The market on a terminal: who holds what at what rate, who owes what, what just moved and why.
+
+What is to be copied stands above all else, each line whole: no box around it and no break in it,
+though the terminal may continue it on its next row. The picture below is as wide as the terminal
+and has as many rows as are left; where there are too few, older news go first.
+
+`Painter` shows it on the terminal's other screen, from the same corner each time, so that nothing
+piles up when the terminal is resized, and what was there before is back at the end. What is to be
+copied is painted once for each size, so that a selection of it lasts.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +15,24 @@ import zlib
 from collections.abc import Sequence
 from datetime import datetime
 
-from rich.console import Group, RenderableType
-from rich.panel import Panel
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from laissez.client.money import show_charge, show_rate
+from laissez.client.money import show_charge
 from laissez.model import Resource, TenantSummary
-from laissez.sample.scene import Scene
+from laissez.sample.amounts import show_rate
+from laissez.sample.scene import MarketScene
 
 COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "bright_magenta")
 US_PER_S = 1_000_000
-ROW = 4
-FRAMES = 8
+CELLS_MAX = 8
+GAP = "  "
+HOME = "\x1b[H"
+CLEAR_TO_END_OF_LINE = "\x1b[K"
+CLEAR_BELOW = "\x1b[J"
 
 
 def colour_of(tenant: str | None) -> str:
@@ -26,19 +40,14 @@ def colour_of(tenant: str | None) -> str:
     return "dim" if tenant is None else COLOURS[zlib.crc32(tenant.encode()) % len(COLOURS)]
 
 
-def screen(scene: Scene, directions: Sequence[str], height: int) -> RenderableType:
-    """Everything, as it is now."""
-    racks = _by_rack(scene.resources)
-    taken = len(directions) + sum(-(-len(rack) // ROW) for rack in racks) + len(scene.tenants)
+def picture(scene: MarketScene, width: int) -> RenderableType:
+    """Everything as it is now, the latest last but the news, which are the latest first."""
     return Group(
-        Panel(Text("\n".join(directions)), title="laissez", title_align="left"),
-        _resources_table(racks),
+        _resources_table(_by_rack(scene.resources), width),
+        Text(),
         _tenants_table(scene.tenants),
-        Panel(
-            _news(scene, max(height - taken - FRAMES, 5)),
-            title="what just moved, and why",
-            title_align="left",
-        ),
+        Rule("what just moved, and why", style="dim", align="left"),
+        _news(scene),
     )
 
 
@@ -49,30 +58,35 @@ def _by_rack(resources: tuple[Resource, ...]) -> list[list[Resource]]:
     return list(racks.values())
 
 
-def _resources_table(racks: list[list[Resource]]) -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for _ in range(1 + ROW):
+def _resources_table(racks: list[list[Resource]], width: int) -> Table:
+    """A rack is a row, or several where a terminal is narrow; no cell is ever cut."""
+    names = [rack[0].resource.rpartition("/")[0] for rack in racks]
+    cells = [[_cell(resource) for resource in rack] for rack in racks]
+    widest = max((cell.cell_len for rack in cells for cell in rack), default=1)
+    room = width - max(map(cell_len, names), default=0)
+    in_a_row = min(max(room // (widest + len(GAP)), 1), CELLS_MAX)
+    table = Table.grid(padding=(0, len(GAP), 0, 0), pad_edge=False)
+    for _ in range(1 + in_a_row):
         table.add_column(no_wrap=True)
-    for rack in racks:
-        name = rack[0].resource.rpartition("/")[0]
-        for start in range(0, len(rack), ROW):
-            cells = [_cell(resource) for resource in rack[start : start + ROW]]
-            table.add_row(Text(name if start == 0 else "", style="bold"), *cells)
+    for name, rack in zip(names, cells, strict=True):
+        for start in range(0, len(rack), in_a_row):
+            table.add_row(
+                Text(name if start == 0 else "", style="bold"), *rack[start : start + in_a_row]
+            )
     return table
 
 
 def _cell(resource: Resource) -> Text:
     name = resource.resource.rpartition("/")[2]
     owner = resource.owner or "free"
-    rate = show_rate(resource.rate)
-    return Text(f"{name} {owner:<9.9}{rate:>9}", style=colour_of(resource.owner))
+    return Text(f"{name} {owner:<8} {show_rate(resource.rate)}", style=colour_of(resource.owner))
 
 
 def _tenants_table(tenants: tuple[TenantSummary, ...]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("tenant")
+    table.add_column("tenant", no_wrap=True)
     for title in ("holds", "orders waiting", "owes"):
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", no_wrap=True)
     for tenant in tenants:
         table.add_row(
             Text(tenant.tenant, style=colour_of(tenant.tenant)),
@@ -83,10 +97,48 @@ def _tenants_table(tenants: tuple[TenantSummary, ...]) -> Table:
     return table
 
 
-def _news(scene: Scene, lines: int) -> Text:
-    shown = [f"{clock(at)}  {sentence}" for at, sentence in list(scene.news)[:lines]]
-    return Text("\n".join(shown) or "nothing yet", overflow="ellipsis", no_wrap=True)
+def _news(scene: MarketScene) -> Table:
+    """Whole sentences: a long one goes on under itself."""
+    table = Table.grid(padding=(0, len(GAP), 0, 0))
+    table.add_column(no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for at, sentence in scene.news:
+        table.add_row(clock(at), Text(sentence))
+    if not scene.news:
+        table.add_row("nothing yet")
+    return table
 
 
 def clock(at_us: int) -> str:
     return datetime.fromtimestamp(at_us // US_PER_S).strftime("%H:%M:%S")
+
+
+class Painter:
+    """Paints the picture again and again, on a terminal that may be resized."""
+
+    def __init__(self, console: Console, to_copy: Sequence[str]) -> None:
+        self._console = console
+        self._to_copy = tuple(to_copy)
+        self._painted_for: tuple[int, int] | None = None
+
+    def paint(self, scene: MarketScene) -> None:
+        size = self._console.size
+        width, height = size
+        # The terminal continues a long line by itself, and so knows that it is one.
+        above = sum(max(-(-cell_len(line) // width), 1) for line in self._to_copy) + 1
+        lines = self._lines_of(picture(scene, width), width)[: max(height - above, 0)]
+        out = []
+        if size != self._painted_for:
+            self._painted_for = size
+            out += [HOME, CLEAR_BELOW, "\r\n".join(self._to_copy)]
+        if lines:
+            out += [f"\x1b[{above + 1};1H", "\r\n".join(lines), CLEAR_BELOW]
+        self._console.file.write("".join(out))
+        self._console.file.flush()
+
+    def _lines_of(self, shown: RenderableType, width: int) -> list[str]:
+        with self._console.capture() as captured:
+            self._console.print(shown, width=width, end="")
+        lines = captured.get().rstrip("\n").split("\n")
+        # Cleared before it is written: at the right edge, clearing after would take the last sign.
+        return [CLEAR_TO_END_OF_LINE + line for line in lines]

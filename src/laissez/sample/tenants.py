@@ -27,7 +27,7 @@ DAY_S = 120.0
 RAISE = 250_000
 
 
-class Wish(NamedTuple):
+class GpuWish(NamedTuple):
     """How many GPUs of a type, and what one is worth per hour."""
 
     tree: str
@@ -35,28 +35,28 @@ class Wish(NamedTuple):
     worth_micros_per_hour: int
 
 
-Mind = Callable[[float, random.Random], Wish]
+Mind = Callable[[float, random.Random], GpuWish]
 
 
-def ada(now_s: float, chance: random.Random) -> Wish:
+def ada(now_s: float, chance: random.Random) -> GpuWish:
     since_checkpoint_s = now_s % 30
     worth = 2.6 if since_checkpoint_s < 4 else 4.5
-    return Wish("h100", 6, round(worth * MICROS_PER_DOLLAR))
+    return GpuWish("h100", 6, round(worth * MICROS_PER_DOLLAR))
 
 
-def boole(now_s: float, chance: random.Random) -> Wish:
+def boole(now_s: float, chance: random.Random) -> GpuWish:
     load = 0.5 - 0.5 * math.cos(2 * math.pi * now_s / DAY_S)
-    return Wish("h100", 1 + round(8 * load), round((2.4 + 2.4 * load) * MICROS_PER_DOLLAR))
+    return GpuWish("h100", 1 + round(8 * load), round((2.4 + 2.4 * load) * MICROS_PER_DOLLAR))
 
 
-def curie(now_s: float, chance: random.Random) -> Wish:
+def curie(now_s: float, chance: random.Random) -> GpuWish:
     tree = "a100" if chance.random() < 0.6 else "h100"
-    return Wish(tree, 8, round((1.3 if tree == "a100" else 2.3) * MICROS_PER_DOLLAR))
+    return GpuWish(tree, 8, round((1.3 if tree == "a100" else 2.3) * MICROS_PER_DOLLAR))
 
 
-def dijkstra(now_s: float, chance: random.Random) -> Wish:
+def dijkstra(now_s: float, chance: random.Random) -> GpuWish:
     in_a_hurry = now_s % 45 < 12
-    return Wish("h100", 5 if in_a_hurry else 0, round(5.5 * MICROS_PER_DOLLAR))
+    return GpuWish("h100", 5 if in_a_hurry else 0, round(5.5 * MICROS_PER_DOLLAR))
 
 
 MINDS: dict[str, Mind] = {"ada": ada, "boole": boole, "curie": curie, "dijkstra": dijkstra}
@@ -77,7 +77,7 @@ async def trade(client: AsyncClient, mind: Mind, seed: int, pace: float) -> None
         await asyncio.sleep(chance.uniform(1, 2) / pace)
 
 
-async def _move_towards(client: AsyncClient, wish: Wish) -> None:
+async def _move_towards(client: AsyncClient, wish: GpuWish) -> None:
     prefix = wish.tree + "/"
     held = [h for h in await client.holdings() if h.resource.startswith(prefix)]
     waiting = [order for order in await client.orders() if order.scope == wish.tree]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from laissez.exchange.journal import JournalError
+from laissez.exchange.journal import JournalError, JournalFailed
 from laissez.exchange.pipeline import Fault, Settings
 from laissez.exchange.recovery import NotExecuted
 from laissez.service.stopping import stop_on_signals
@@ -52,7 +52,7 @@ def main() -> int:
         uvloop.run(_serve(settings))
     except (Fault, NotExecuted) as fault:
         return _say(fault, EXIT_FAULT)
-    except (BadSettings, JournalError) as error:
+    except (BadSettings, JournalError, JournalFailed) as error:
         return _say(error, EXIT_FAILURE)
     return 0
 

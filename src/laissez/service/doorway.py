@@ -1,8 +1,9 @@
 """One port for REST and WebSocket.
 
 uvicorn answers HTTP and hands a connection that wants to become a WebSocket to a protocol of
-ours: `Doorway` looks at the token, passes the upgrade request on to picows, and then steps aside,
-so that traders' frames go from the socket straight into picows.
+ours: `Doorway` looks at the token and passes the upgrade request on to picows. From then on bytes
+go from the socket straight into the buffer of picows, a few at a time, and `Doorway` asks the
+`Trader` whether they may be read now.
 """
 
 from __future__ import annotations
@@ -10,23 +11,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from picows import WSAutoPingStrategy, WSCloseCode, WSUpgradeRequest, WSUpgradeResponse
 from picows.common import WSUpgradeResponseWithListener
 from picows.picows import WSProtocol  # type: ignore[attr-defined]
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from laissez.exchange.access import Principal
 from laissez.model import ServiceCode
+from laissez.service.entrance import HANDSHAKE_S, Visitor
+from laissez.service.patience import VISITOR
 from laissez.service.reception import Reception
 from laissez.service.socket import FRAME_BYTES_MAX, Trader
 
 PATH = b"/v1/stream"
-HANDSHAKE_S = 5
 PING_AFTER_S = 20
 BEARER = "bearer "
+HEAD_BYTES_MAX = 16 * 1024
+READ_BYTES_MAX = 16 * 1024
 
 
 # picows writes whole requests, tokens included, into its log when it is asked for details. This
@@ -59,9 +62,10 @@ class Doorman:
             return _problem(
                 HTTPStatus.UNAUTHORIZED,
                 ServiceCode.UNAUTHENTICATED,
-                "show a living token in the header Authorization: Bearer ...",
+                "the token is missing, unknown, expired or revoked; ask the operator for one, and "
+                "send it in the header Authorization: Bearer ...",
             )
-        if principal.connections >= principal.limits.connections:
+        if not principal.connect():
             return _problem(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 ServiceCode.TOO_MANY_CONNECTIONS,
@@ -99,29 +103,16 @@ class Doorman:
         for trader in tuple(self.traders):
             trader.sample()
 
-    def doorway(self, config: Any, server_state: Any, app_state: Any) -> asyncio.Protocol:
+    def doorway(self, config: Any, server_state: Any, app_state: Any) -> asyncio.BaseProtocol:
         """What uvicorn calls for a connection that wants to be a WebSocket."""
-        return Doorway(self)
+        return Doorway(self, app_state.get(VISITOR))
 
 
-class ImpatientHttp(H11Protocol):
-    """uvicorn's HTTP, which bounds the size of headers; it does not wait for them for ever."""
+class Doorway(asyncio.BufferedProtocol):
+    """Between a socket and picows: what comes in goes on when it is this caller's turn."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(HANDSHAKE_S, self._hang_up_if_silent)
-
-    def _hang_up_if_silent(self) -> None:
-        no_request_yet = getattr(self, "scope", None) is None
-        if no_request_yet and not self.transport.is_closing():
-            self.transport.close()
-
-
-class Doorway(asyncio.Protocol):
-    """Feeds the upgrade request to picows and makes it the connection's protocol."""
-
-    def __init__(self, doorman: Doorman) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, doorman: Doorman, visitor: Visitor | None) -> None:
+        self._visitor = visitor
         self._inner = WSProtocol(
             None,
             None,
@@ -134,30 +125,63 @@ class Doorway(asyncio.Protocol):
             PING_AFTER_S,
             PING_AFTER_S,
             WSAutoPingStrategy.PING_WHEN_IDLE,
-            True,
+            False,
             FRAME_BYTES_MAX,
             None,
-            16 * 1024,
+            READ_BYTES_MAX,
         )
+        self._trader: Trader | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
         self._inner.connection_made(transport)
-        self._loop.call_soon(transport.set_protocol, self._inner)
 
     def data_received(self, data: bytes) -> None:
+        """The upgrade request, as uvicorn has read it."""
+        if len(data) >= HEAD_BYTES_MAX:
+            self._refuse_long_head()
+            return
         while data:
             buffer = self._inner.get_buffer(len(data))
             taken = min(len(buffer), len(data))
             buffer[:taken] = data[:taken]
             self._inner.buffer_updated(taken)
             data = data[taken:]
+        self._trader = self._inner.listener
+        if self._trader is not None and self._visitor is not None:
+            self._visitor.is_known()
+
+    def _refuse_long_head(self) -> None:
+        message = f"the headers of a request have at most {HEAD_BYTES_MAX} bytes; send fewer"
+        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        answer = _problem(status, ServiceCode.TOO_LARGE, message).response
+        self._transport.write(bytes(answer.to_bytes()))
+        self._transport.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: not many at a time, because nobody comes between them."""
+        buffer: memoryview = self._inner.get_buffer(sizehint)
+        return buffer[:READ_BYTES_MAX]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._trader is not None:
+            self._trader.arrive(nbytes, self._inner.buffer_updated)
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
 
     def eof_received(self) -> bool | None:
         result: bool | None = self._inner.eof_received()
         return result
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._trader = None
         self._inner.connection_lost(exc)
+        if self._visitor is not None:
+            self._visitor.is_gone()
 
 
 def _problem(status: HTTPStatus, code: ServiceCode, detail: str) -> WSUpgradeResponseWithListener:

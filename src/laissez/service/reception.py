@@ -27,6 +27,7 @@ from laissez.model import (
     Subscribe,
     Told,
 )
+from laissez.service.unread import UnreadBytes
 
 _log = logging.getLogger("laissez.reception")
 
@@ -49,6 +50,7 @@ class Reception:
     def __init__(self, exchange: Exchange, office: Office) -> None:
         self.exchange = exchange
         self.office = office
+        self.unread = UnreadBytes()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, caller: Caller, request: Request) -> None:

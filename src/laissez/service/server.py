@@ -28,7 +28,9 @@ from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.recovery import ReportProgress, no_progress
 from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
-from laissez.service.doorway import Doorman, ImpatientHttp
+from laissez.service.doorway import Doorman
+from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance, Visitor, raise_descriptor_limit
+from laissez.service.patience import PatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
 from laissez.service.webhooks import Webhooks
@@ -53,6 +55,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     tls_key: Path | None = None
     behind_proxy: bool = False
     exchange: Settings = Settings()
+    connections_max: int = 16_384
+    strangers_max: int = 1_024
 
 
 class BadSettings(ValueError):
@@ -205,7 +209,13 @@ def _url(settings: ServerSettings, listener: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: whoever runs the service stops it."""
+    """uvicorn with an entrance of ours, and without signal handlers: whoever runs the service
+    stops it."""
+
+    def __init__(self, config: uvicorn.Config, settings: ServerSettings, doorman: Doorman) -> None:
+        super().__init__(config)
+        self._settings = settings
+        self._doorman = doorman
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -217,28 +227,52 @@ class _Server(uvicorn.Server):
         for connection in tuple(self.server_state.connections):
             connection.transport.abort()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets is not None
+        settings = self._settings
+        room = max(raise_descriptor_limit() - DESCRIPTORS_KEPT, 2)
+        connections = min(settings.connections_max, room)
+        strangers = min(settings.strangers_max, max(connections // 2, 1))
+        entrance = Entrance(
+            sockets[0],
+            self._answer,
+            self.config.ssl,
+            connections_max=connections,
+            strangers_max=strangers,
+            from_one_address_max=strangers if settings.behind_proxy else max(strangers // 2, 1),
+        )
+        self.servers = [entrance]  # type: ignore[list-item]
+        self.started = True
+
+    def _answer(self, visitor: Visitor) -> asyncio.Protocol:
+        return PatientHttp(
+            visitor,
+            self._doorman.reception.unread,
+            config=self.config,
+            server_state=self.server_state,
+            app_state={},
+        )
+
 
 def _server(settings: ServerSettings, doorman: Doorman) -> _Server:
     def text(path: Path | None) -> str | None:
         return None if path is None else str(path)
 
-    return _Server(
-        uvicorn.Config(
-            build_app(doorman.reception),
-            http=ImpatientHttp,
-            ws=doorman.doorway,  # type: ignore[arg-type]
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=settings.behind_proxy,
-            backlog=BACKLOG,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=5,
-            ssl_certfile=text(settings.tls_certificate),
-            ssl_keyfile=text(settings.tls_key),
-        )
+    config = uvicorn.Config(
+        build_app(doorman.reception),
+        http="h11",
+        ws=doorman.doorway,  # type: ignore[arg-type]
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=settings.behind_proxy,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
+        ssl_certfile=text(settings.tls_certificate),
+        ssl_keyfile=text(settings.tls_key),
     )
+    return _Server(config, settings, doorman)
 
 
 async def _sample(doorman: Doorman) -> None:

@@ -4,15 +4,26 @@ A frame holds one request or an array of them. Answers gather while a group of c
 applied and leave together, in one frame, because a system call costs more than a command does.
 The stream of a subscriber goes the same way.
 
-A connection that reads more slowly than it is written to is told so and cut off when it is
-written to while more than `UNREAD_BYTES_MAX` wait for it: what waits is never more than that and
-one frame. A frame may be longer than that by itself, if it is one long answer. Whoever was cut off
-can come back and resume.
+Nobody waits long for anybody else. What comes in is paid for with the allowance of whoever sent
+it, by its bytes and by the time that it took; whoever has overdrawn rests, which means that nothing
+more is read from it until that is paid back. Many requests in a frame are served in turns of a few
+milliseconds, and what a subscriber has missed is sent in pieces: others come between.
+
+A connection that reads more slowly than it is written to is not read from while much waits for it,
+and sent nothing more of what it has missed. What happens meanwhile can't wait: it is told so and
+cut off when it is written to while more than `UNREAD_BYTES_MAX` wait for it, so that what waits is
+never more than that and one frame. A frame may be longer than that by itself, if it is one long
+answer. Whoever was cut off can come back and resume.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import monotonic_ns
 
 import msgspec
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
@@ -45,6 +56,16 @@ from laissez.service.reception import Reception
 FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
 UNREAD_BYTES_MAX = 4 << 20
+TURN_NS = 2_000_000
+"""So long one connection is served before it is another's turn."""
+
+PIECE_MAX = 100
+"""So many messages of the past are sent at a time."""
+
+UNREADABLE_BYTES_MAX = 64 * 1024
+"""In a longer frame that can't be read nobody looks for ids."""
+
+NS_PER_S = 1_000_000_000
 FAREWELL_S = 5
 REASON_MAX = 300
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -69,10 +90,16 @@ class Trader(WSListener):
         self._traders = traders
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
+        self.unread = 0
         self._out: list[bytes] = []
-        self._replied_bytes = 0
         self._flush_is_due = False
-        self._is_behind = False
+        self._is_full = False
+        self._turn_ends = 0
+        self._turn_is_due = False
+        self._is_paused = False
+        self._pending: deque[Request] = deque()
+        self._arrived: partial[None] | None = None
+        self._catches_up = False
         self._fragments: bytearray | None = None
         self._last_sequence = 0
         self._sent_sequence = 0
@@ -87,22 +114,39 @@ class Trader(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
-        transport.underlying_transport.set_write_buffer_limits(UNREAD_BYTES_MAX, UNREAD_BYTES_MAX)
-        self.principal.connections += 1
+        transport.underlying_transport.set_write_buffer_limits(
+            UNREAD_BYTES_MAX // 4, UNREAD_BYTES_MAX // 8
+        )
         self._traders.add(self)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self._transport = None
         self._traders.discard(self)
-        self.principal.connections -= 1
+        self.principal.disconnect()
+        self._reception.unread.forget(self)
+        self._pending.clear()
+        self._arrived = None
         self._leave()
 
     def pause_writing(self) -> None:
-        """Too much waits to be read at the other end: the next frame would be too many."""
-        self._is_behind = True
+        """Much waits to be read at the other end: what would add to it can wait, too."""
+        self._is_full = True
+        self._pause_reading()
 
     def resume_writing(self) -> None:
-        self._is_behind = False
+        self._is_full = False
+        self._take_turn_soon()
+
+    def unread_bytes(self) -> int:
+        transport = self._transport
+        if transport is None:
+            return 0
+        size: int = transport.underlying_transport.get_write_buffer_size()
+        return size
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.underlying_transport.abort()
 
     def _cut_off(self) -> None:
         message = "you read too slowly and are cut off; come back and resume after this sequence"
@@ -114,7 +158,7 @@ class Trader(WSListener):
         transport = self._transport
         if transport is not None:
             self._leave()
-            self._is_behind = False
+            self._is_full = False
             self.flush()
             self._transport = None
             transport.send_close(code, reason.encode())
@@ -129,6 +173,71 @@ class Trader(WSListener):
             self._leave()
             self._out.clear()
             transport.underlying_transport.abort()
+
+    # Whose turn it is -------------------------------------------------------------------------
+
+    def arrive(self, size: int, read: Callable[[int], None]) -> None:
+        """Bytes have come in: they are read now, or when this caller has rested."""
+        begun = monotonic_ns()
+        if begun < self.principal.rests_until or self._pending or self._is_full:
+            self._arrived = partial(read, size)
+            self.principal.spend(begun, size, 0)
+            self._pause_reading()
+            self._take_turn_soon()
+            return
+        self._turn_ends = begun + TURN_NS
+        read(size)
+        ended = monotonic_ns()
+        self.principal.spend(ended, size, ended - begun)
+        if self._pending or ended < self.principal.rests_until:
+            self._pause_reading()
+            self._take_turn_soon()
+
+    def _take_turn_soon(self) -> None:
+        if not self._turn_is_due and self._transport is not None:
+            self._turn_is_due = True
+            wait_ns = self.principal.rests_until - monotonic_ns()
+            if wait_ns <= 0:
+                self._loop.call_soon(self._take_turn)
+            else:
+                # Later than that by a turn, so that others of this tenant are not always later.
+                self._loop.call_later((wait_ns + TURN_NS) / NS_PER_S, self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Go on with what waits: requests, then bytes, then what this subscriber has missed."""
+        self._turn_is_due = False
+        if self._transport is None or self._is_full:
+            return
+        begun = monotonic_ns()
+        if begun < self.principal.rests_until:
+            self._take_turn_soon()
+            return
+        self._turn_ends = begun + TURN_NS
+        if self._pending:
+            self._serve_pending()
+        elif self._arrived is not None:
+            read, self._arrived = self._arrived, None
+            read()
+        if self._catches_up and not self._pending and not self._is_full:
+            self._send_piece()
+        self.flush()
+        ended = monotonic_ns()
+        self.principal.spend(ended, 0, ended - begun)
+        is_idle = not self._pending and self._arrived is None
+        if is_idle and ended >= self.principal.rests_until:
+            self._resume_reading()
+        if not is_idle or self._catches_up or self._is_paused:
+            self._take_turn_soon()
+
+    def _pause_reading(self) -> None:
+        if not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.underlying_transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._is_paused and self._transport is not None and not self._is_full:
+            self._is_paused = False
+            self._transport.underlying_transport.resume_reading()
 
     # What comes in ----------------------------------------------------------------------------
 
@@ -148,6 +257,9 @@ class Trader(WSListener):
             self.close(WSCloseCode.OK, "")
         elif kind == WSMsgType.CONTINUATION:
             self._gather(frame)
+        elif kind == WSMsgType.PING:
+            if not self._is_full:  # whoever reads no pongs needs no more of them
+                transport.send_pong(frame.get_payload_as_bytes())
         elif kind not in (TEXT, WSMsgType.BINARY):
             return
         elif self._fragments is not None:
@@ -177,29 +289,33 @@ class Trader(WSListener):
             self._refuse_unreadable(data, str(error))
             return
         if not isinstance(requests, list):
-            self._reception.receive(self, requests)
+            if self._pending or self._is_full or monotonic_ns() > self._turn_ends:
+                self._pending.append(requests)
+            else:
+                self._reception.receive(self, requests)
         elif len(requests) > REQUESTS_PER_FRAME_MAX:
             self._refuse_frame(f"send at most {REQUESTS_PER_FRAME_MAX} requests in a frame")
         else:
-            self._receive_all(requests)
+            self._pending.extend(requests)
+            if len(self._pending) == len(requests):
+                self._serve_pending()
         if self._out:
             self.flush()
 
-    def _receive_all(self, requests: list[Request]) -> None:
-        receive = self._reception.receive
-        for request in requests:
-            if self._replied_bytes <= UNREAD_BYTES_MAX:
-                receive(self, request)
-            else:
-                message = "the answers to what came before it in this frame are long; send it again"
-                self.refuse(Refused(request.id, ServiceCode.BUSY, message, 100))
+    def _serve_pending(self) -> None:
+        """Serve what waits in its order, until the turn ends."""
+        receive, pending, turn_ends = self._reception.receive, self._pending, self._turn_ends
+        while pending and not self._is_full:
+            receive(self, pending.popleft())
+            if monotonic_ns() > turn_ends:
+                return
 
     def _refuse_unreadable(self, data: bytes, why: str) -> None:
         """Refuse a whole frame, by the ids in it as far as they can be made out."""
-        try:
-            found = msgspec.json.decode(data, type=_OnlyId | list[_OnlyId])
-        except UNREADABLE:
-            found = _OnlyId()
+        found: _OnlyId | list[_OnlyId] = _OnlyId()
+        if len(data) <= UNREADABLE_BYTES_MAX:
+            with contextlib.suppress(*UNREADABLE):
+                found = msgspec.json.decode(data, type=_OnlyId | list[_OnlyId])
         requests = found if isinstance(found, list) else [found]
         if not 0 < len(requests) <= REQUESTS_PER_FRAME_MAX:
             requests = [_OnlyId()]
@@ -238,8 +354,9 @@ class Trader(WSListener):
 
     def reply(self, request_id: int, told: Told | Administered) -> None:
         message = encode(Reply(request_id, told))
-        self._replied_bytes += len(message)
         self._out.append(message)
+        if len(message) > COPIED_BYTES_MAX:  # it is long: see whether it is read
+            self.flush()
 
     def push(self, sequence: int, message: bytes) -> None:
         """Something happened that this subscriber is to know."""
@@ -250,17 +367,23 @@ class Trader(WSListener):
     def _flush_soon(self) -> None:
         if not self._flush_is_due:
             self._flush_is_due = True
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self._flush_pushed)
+
+    def _flush_pushed(self) -> None:
+        """A stream to a hundred connections is work, too."""
+        begun = monotonic_ns()
+        self.flush()
+        ended = monotonic_ns()
+        self.principal.spend(ended, 0, ended - begun)
 
     def flush(self) -> None:
         """Send everything that has gathered, in one frame."""
         self._flush_is_due = False
-        self._replied_bytes = 0
         out, self._out = self._out, []
         transport = self._transport
         if transport is None or not out:
             return
-        if self._is_behind:
+        if self._is_full and self.unread_bytes() > UNREAD_BYTES_MAX:
             self._cut_off()
             return
         frame = out[0] if len(out) == 1 else b"[" + b",".join(out) + b"]"
@@ -271,6 +394,8 @@ class Trader(WSListener):
             buffer += frame
             transport.send_reuse_external_bytearray(WSMsgType.TEXT, buffer, HEADER_ROOM)
         self._sent_sequence = self._last_sequence
+        if self.unread or transport.underlying_transport.get_write_buffer_size():
+            self._reception.unread.note(self)
 
     # The stream -------------------------------------------------------------------------------
 
@@ -285,34 +410,62 @@ class Trader(WSListener):
             self.refuse(refused)
             return
         self._leave()
-        self._last_sequence = self._reception.exchange.execution.sequence
         self._resume(request_id, subscription.after)
-        self._listens = True
-        self._reception.exchange.execution.feeds.listen(self.principal.tenant, self)
         self._wants_rates = subscription.rates and self.principal.tenant is not None
         self._quoted_scopes = subscription.quotes
         self._rates_sent, self._quotes_sent = {}, {}
-        self._is_sampled = False
-        self.sample()
+        self._sample()
         self._is_sampled = True
 
     def _resume(self, request_id: int, after: int | None) -> None:
-        execution, tenant = self._reception.exchange.execution, self.principal.tenant
+        """Begin now, or with what came after a sequence number: the first piece of it at once."""
+        execution = self._reception.exchange.execution
         now = execution.sequence
-        if after is None:
+        if after is None or after > now or not execution.feeds.keeps(self.principal.tenant, after):
             self._out.append(encode(Subscribed(request_id, now)))
+            self._listen()
+            if after is not None:
+                self._resync(after)
+        else:
+            self._out.append(encode(Subscribed(request_id, after)))
+            self._last_sequence = after
+            self._catches_up = True
+            self._send_piece()
+
+    def _send_piece(self) -> None:
+        """Some more of what this subscriber has missed; when that was all, it listens."""
+        feeds, tenant = self._reception.exchange.execution.feeds, self.principal.tenant
+        if not feeds.keeps(tenant, self._last_sequence):
+            self._resync(self._last_sequence)
+            self._listen()
             return
-        feeds = execution.feeds
-        missed = feeds.all_after(after) if tenant is None else feeds.of(tenant).after(after)
-        if missed is None or after > now:
-            self._out.append(encode(Subscribed(request_id, now)))
-            message = f"what came after {after} is not kept here; read your state anew"
-            self._out.append(encode(Resync(now, message)))
-            return
-        self._out.append(encode(Subscribed(request_id, after)))
-        self._out.extend(missed)
+        room = PIECE_MAX
+        for sequence, message in feeds.piece(tenant, self._last_sequence, PIECE_MAX):
+            self._last_sequence = sequence
+            self._out.append(message)
+            room -= 1
+            if monotonic_ns() > self._turn_ends:
+                break
+        else:
+            if room:
+                self._listen()
+        if self._catches_up:
+            self._take_turn_soon()
+
+    def _listen(self) -> None:
+        execution = self._reception.exchange.execution
+        self._catches_up = False
+        self._listens = True
+        self._last_sequence = execution.sequence
+        execution.feeds.listen(self.principal.tenant, self)
+
+    def _resync(self, after: int) -> None:
+        message = f"what came after {after} is not kept here; read your state anew"
+        now = self._reception.exchange.execution.sequence
+        self._out.append(encode(Resync(now, message)))
 
     def _leave(self) -> None:
+        self._catches_up = False
         if self._listens:
             self._listens = False
             self._reception.exchange.execution.feeds.leave(self.principal.tenant, self)
@@ -326,6 +479,13 @@ class Trader(WSListener):
         if self._is_sampled:
             self._is_sampled = False
             return
+        begun = monotonic_ns()
+        if begun >= self.principal.rests_until:
+            self._sample()
+            ended = monotonic_ns()
+            self.principal.spend(ended, 0, ended - begun)
+
+    def _sample(self) -> None:
         desk = self._reception.exchange.desk
         execution = self._reception.exchange.execution
         if self._listens and execution.sequence - self._last_sequence >= SILENT_COMMANDS_MAX:

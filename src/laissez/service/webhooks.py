@@ -7,6 +7,11 @@ same again. How far it got is written down, so that a restart goes on from there
 arrives at least once, and its sequence number and resource tell whether it came before. What a
 receiver has missed for so long that it is no longer kept is said in a message of its own.
 
+A receiver can cost no more than its own deliveries. A post has a deadline as a whole, of the answer
+only the status counts, and no more of it is read than lets the connection be used again. Where a
+name leads is looked at when a connection is made, see `addresses`; the connection goes to the very
+number that was looked at. Whatever goes wrong is said in the list of webhooks, and tried again.
+
 `Laissez-Signature: t=SECONDS,v1=HEX` is the HMAC-SHA256, under the webhook's secret, of the
 seconds, a dot and the body.
 """
@@ -16,20 +21,31 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 import random
+import socket
+import ssl
 import time
 from itertools import takewhile
 
 import httpx
 
+from laissez.exchange.addresses import as_number, is_public, why_not_there
 from laissez.exchange.journal import JournalFailed, NotDurable
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange
 from laissez.exchange.records import Webhook
 from laissez.model import Handover, HandoversMissed, encode_all
 
+_log = logging.getLogger("laissez.webhooks")
+
 BATCH_MAX = 100
 TIMEOUT_S = 10
+# One of several numbers of a host may be dead: the others get their turn before the deadline.
+CONNECT_TIMEOUT_S = 3
+NUMBERS_MAX = 4
+BODY_BYTES_MAX = 4_096
+BODY_TIMEOUT_S = 1
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 300
 
@@ -47,6 +63,8 @@ class Webhooks:
         self._office = office
         self._senders: dict[str, asyncio.Task[None]] = {}
         self._wakers: set[asyncio.Event] = set()
+        # Read once, by the first sender, in a thread: it takes as long as a hundred commands.
+        self._certificates: asyncio.Future[ssl.SSLContext] | None = None
         office.on_webhooks_changed = self.renew
         exchange.on_applied.append(self._wake)
         self.renew()
@@ -69,20 +87,38 @@ class Webhooks:
             waker.set()
 
     async def _send_all(self, webhook: Webhook) -> None:
+        """Post for ever. No error ends it: what is not foreseen is logged, and tried again."""
         waker = asyncio.Event()
         self._wakers.add(waker)
+        wait_s = FIRST_WAIT_S
         try:
-            async with httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False) as http:
-                while True:
-                    waker.clear()
-                    batch, until = self._next(webhook)
-                    if batch:
-                        await self._post_until_taken(http, webhook, encode_all(batch))
-                        await self._note_delivered(webhook, until)
-                    else:
-                        await waker.wait()
+            while True:
+                try:
+                    await self._send_what_comes(webhook, waker)
+                except Exception as error:
+                    # Of an error that nobody foresaw only its kind: its text may hold a secret.
+                    _log.error("%s at webhook %s", type(error).__name__, webhook.id)
+                    self._office.last_errors[webhook.id] = (
+                        f"{type(error).__name__}, which is our fault and is in the log"
+                    )
+                await asyncio.sleep(wait_s * random.uniform(0.5, 1))
+                wait_s = min(wait_s * 2, LONGEST_WAIT_S)
         finally:
             self._wakers.discard(waker)
+
+    async def _send_what_comes(self, webhook: Webhook, waker: asyncio.Event) -> None:
+        if self._certificates is None:
+            self._certificates = asyncio.ensure_future(asyncio.to_thread(httpx.create_ssl_context))
+        # Shielded: a webhook that is removed meanwhile must not take it from the others.
+        async with new_http(await asyncio.shield(self._certificates)) as http:
+            while True:
+                waker.clear()
+                batch, until = self._next(webhook)
+                if batch:
+                    await self._post_until_taken(http, webhook, encode_all(batch))
+                    await self._note_delivered(webhook, until)
+                else:
+                    await waker.wait()
 
     async def _note_delivered(self, webhook: Webhook, until: int) -> None:
         try:
@@ -112,19 +148,102 @@ class Webhooks:
         self, http: httpx.AsyncClient, webhook: Webhook, body: bytes
     ) -> None:
         wait_s = FIRST_WAIT_S
-        while not await self._post(http, webhook, body):
+        allow_private = self._exchange.settings.private_webhooks
+        while (wrong := await post(http, webhook, body, allow_private=allow_private)) is not None:
+            self._office.last_errors[webhook.id] = wrong
             await asyncio.sleep(wait_s * random.uniform(0.5, 1))
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+        self._office.last_errors.pop(webhook.id, None)
 
-    async def _post(self, http: httpx.AsyncClient, webhook: Webhook, body: bytes) -> bool:
-        seconds = int(time.time())
-        headers = {
-            "Content-Type": "application/json",
-            "Laissez-Webhook": webhook.id,
-            "Laissez-Signature": signature(webhook.secret, seconds, body),
-        }
+
+def new_http(certificates: ssl.SSLContext) -> httpx.AsyncClient:
+    """One connection, straight to the receiver: a proxy would look up the name once more."""
+    return httpx.AsyncClient(
+        verify=certificates,
+        trust_env=False,
+        follow_redirects=False,
+        timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+        limits=httpx.Limits(max_connections=1),
+    )
+
+
+async def post(
+    http: httpx.AsyncClient, webhook: Webhook, body: bytes, *, allow_private: bool
+) -> str | None:
+    """Post once: None if it was taken, otherwise what went wrong."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await _post(http, webhook, body, allow_private)
+    except TimeoutError:
+        return f"no answer within {TIMEOUT_S} s"
+    except (httpx.InvalidURL, UnicodeError, OverflowError):
+        return "this can't be an address; remove the webhook and add the right one"
+    except OSError as error:
+        return f"the name of its host leads nowhere ({error.strerror or type(error).__name__})"
+    except httpx.HTTPError as error:
+        return f"it can't be reached, or did not answer as the web does ({type(error).__name__})"
+
+
+async def _post(
+    http: httpx.AsyncClient, webhook: Webhook, body: bytes, allow_private: bool
+) -> str | None:
+    url = httpx.URL(webhook.url)
+    numbers = await _numbers(url)
+    allowed = [
+        number
+        for number in numbers
+        if allow_private or ((ip := as_number(number)) is not None and is_public(ip))
+    ]
+    if not allowed:
+        return why_not_there(numbers[0])
+    for number in allowed[:-1]:
         try:
-            response = await http.post(webhook.url, content=body, headers=headers)
-        except (httpx.HTTPError, httpx.InvalidURL):
-            return False
-        return response.is_success
+            return await _post_to(http, webhook, body, url, number)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            continue
+    return await _post_to(http, webhook, body, url, allowed[-1])
+
+
+async def _numbers(url: httpx.URL) -> list[str]:
+    """The numbers that the address stands for now, in the order in which to try them."""
+    if as_number(url.host) is not None:
+        return [url.host]
+    # The name as it goes over the wire, which for an international one is not the one shown.
+    found = await asyncio.get_running_loop().getaddrinfo(
+        url.raw_host.decode(), url.port, type=socket.SOCK_STREAM
+    )
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))[:NUMBERS_MAX]
+
+
+async def _post_to(
+    http: httpx.AsyncClient, webhook: Webhook, body: bytes, url: httpx.URL, number: str
+) -> str | None:
+    """Post to this very number, in the name of the host."""
+    seconds = int(time.time())
+    headers = {
+        "Host": url.netloc.decode(),
+        "Accept-Encoding": "identity",
+        "Content-Type": "application/json",
+        "Laissez-Webhook": webhook.id,
+        "Laissez-Signature": signature(webhook.secret, seconds, body),
+    }
+    there = url.copy_with(host=number)
+    extensions = {"sni_hostname": url.raw_host.decode()}
+    async with http.stream(
+        "POST", there, content=body, headers=headers, extensions=extensions
+    ) as response:
+        await _read_a_little(response)
+    return None if response.is_success else f"it answered with {response.status_code}"
+
+
+async def _read_a_little(response: httpx.Response) -> None:
+    """What is read to its end leaves a connection that can be used again; the rest is left."""
+    read = 0
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            async for chunk in response.aiter_raw():
+                read += len(chunk)
+                if read > BODY_BYTES_MAX:
+                    return
+    except (TimeoutError, httpx.HTTPError):
+        return

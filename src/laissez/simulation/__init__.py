@@ -2,29 +2,19 @@
 
 A contract plays a setting (cluster, prices, projects, budgets) and gives its history. Time jumps,
 chance has names, and a run is a function of the setting and the seed. The market, the exchange's
-rules, the workloads and the adapters are those that run live; nothing in them knows that it is
-simulated. To be read in this order:
+rules, the models of performance and the adapters are those that run live; nothing in them knows
+that it is simulated. Each room opens with what lies in it; to be read in this order, in which they
+also import each other:
 
-kernel, streams           time that jumps; chance by name
-stage                     where tenants step, receive nodes and lose them
-world                     the market on a stage
-projects, setting         what tenants want done; what a contract plays, and the history it gives
-recording                 what all contracts write down alike
-trading                   the market as a contract, with and without displacement
-rules, queueing           who is next and who makes room; the contracts of today
-contracts                 all of them by name
-requests, fitted          windows of the public traces, or made up like them
-population, regimes       who comes; how much demand meets how much capacity; budgets
-clairvoyant               what no contract can exceed
-metrics, intervals        what a run was like; what a few seeds say about all
-runs                      many runs: on all cores, and each only once
-figures                   our figures, a file each
-life and its files        one tenant's life under one contract, told and drawn
-scenario and its files    somebody's own cluster and tenants, from a YAML file
+kernel        time that jumps, chance by name, the stage, and the market on it
+demand        what tenants want done, and who comes
+contracts     the market, the contracts of today, and the bound: a setting in, a history out
+scenarios     settings: our regimes, and somebody's own from a YAML file
+life          one tenant's life under one contract, told
 
-It may import the rooms model, amounts, documents, workloads, adapters, deadline, market, exchange
-and topology; and highspy, numpy and matplotlib, each only where a bound is sought or a picture
-drawn. It never reads a clock, draws nothing but from a stream with a name, talks to no service, and
-reads no file but those that it is given; only `runs` writes any beside pictures, and starts
-processes.
+It may import the rooms model, amounts, documents, performance, adapters, deadline, market, exchange
+and topology; and highspy and numpy, only where the bound is sought. It never reads a clock, draws
+nothing but from a stream with a name, talks to no service, starts no process, writes nothing, and
+reads no file but those that it is given. Who plays many runs, measures and draws them is
+`laissez.experiments`.
 """

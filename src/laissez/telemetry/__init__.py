@@ -2,8 +2,8 @@
 
 A source reads one number from a file, an address or a function. What happens when it can't is
 decided in one place, and without I/O: the last good value is held for a while, then drifts to a
-safe default. So a gap in the data never makes a jump. The room may import `documents` and
-`amounts`, and httpx when an address is to be read; it knows no market.
+safe default. So a gap in the data never makes a jump. The room may import `documents`, and httpx
+when an address is to be read; it knows no market.
 
     source         what a source is, and what it says when there is no number
     replay         a CSV file, played back

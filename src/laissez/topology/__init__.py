@@ -2,15 +2,15 @@
 
 `read_cluster` reads the YAML description of a cluster, or says all that is wrong with it at once;
 `difference` plans how to get from the resources of a market to those of a file; `describe` folds
-paths back into ranges, for people to read. This room may import `model`, `amounts`, `documents`,
+paths back into ranges, for people to read. This room may import `amounts`, and `documents`,
 which has the lines of a file and shows what is wrong in them, and PyYAML for the types of nodes. It
 never opens a file, never speaks to a market and never carries out what it plans.
 """
 
 from laissez.documents import Problem
-from laissez.topology.cluster import Cluster, Floor, Guard, Resource, Tree
+from laissez.topology.cluster import Cluster, ClusterResource, Floor, Guard, Tree
 from laissez.topology.folding import Fold, describe, fold
-from laissez.topology.plan import Change, GuardChange, Plan, difference
+from laissez.topology.plan import Change, ClusterPlan, GuardChange, difference
 from laissez.topology.ranges import expand
 from laissez.topology.reading import RESOURCES_MAX, VERSION, TopologyError, read_cluster
 
@@ -19,13 +19,13 @@ __all__ = [
     "VERSION",
     "Change",
     "Cluster",
+    "ClusterPlan",
+    "ClusterResource",
     "Floor",
     "Fold",
     "Guard",
     "GuardChange",
-    "Plan",
     "Problem",
-    "Resource",
     "TopologyError",
     "Tree",
     "describe",

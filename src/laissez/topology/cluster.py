@@ -13,7 +13,7 @@ LEVELS_ATTRIBUTE = "levels"
 """The attribute of every resource that names the levels of its path, below the root."""
 
 
-class Resource(Struct, frozen=True, gc=False):
+class ClusterResource(Struct, frozen=True, gc=False):
     """One tradable resource and what its holder can read about it."""
 
     path: str
@@ -44,7 +44,7 @@ class Tree(Struct, frozen=True):
     floor_micros_per_hour: int | None
     floors: tuple[Floor, ...]
     guard: Guard | None
-    resources: tuple[Resource, ...]
+    resources: tuple[ClusterResource, ...]
 
     def all_floors(self) -> tuple[Floor, ...]:
         """The floor of the root, if there is one, and those below it."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 from laissez.documents.nodes import Field
 from laissez.documents.problems import Problems, shown
 from laissez.topology.attributes import filled, read_templates
-from laissez.topology.cluster import Attributes, Resource
+from laissez.topology.cluster import Attributes, ClusterResource
 from laissez.topology.fields import mapping, refuse_unknown, scalar
 from laissez.topology.names import name_problem
 from laissez.topology.ranges import BadRange, Pattern, parse
@@ -118,7 +118,7 @@ class Expanded(Struct, frozen=True):
 
     block: Block
     names: tuple[dict[str, None], ...]
-    resources: list[Resource]
+    resources: list[ClusterResource]
 
     def has(self, path: str) -> bool:
         return all(
@@ -135,7 +135,9 @@ def expand_block(tree: str, block: Block, problems: Problems) -> Expanded:
     for level in names:
         paths = [f"{above}/{name}" for above in paths for name in level]
     attributes = filled(block.templates, "/".join(block.levels), names, paths)
-    resources = [Resource(path, pairs) for path, pairs in zip(paths, attributes, strict=True)]
+    resources = [
+        ClusterResource(path, pairs) for path, pairs in zip(paths, attributes, strict=True)
+    ]
     return Expanded(block, names, resources)
 
 

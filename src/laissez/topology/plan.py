@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from laissez.topology.cluster import Cluster, Floor, Guard, Resource, Tree
+from laissez.topology.cluster import Cluster, ClusterResource, Floor, Guard, Tree
 
 
 class Change(Struct, frozen=True):
@@ -28,7 +28,7 @@ class GuardChange(Struct, frozen=True):
     guard: Guard
 
 
-class Plan(Struct, frozen=True):
+class ClusterPlan(Struct, frozen=True):
     """The steps, in the order in which they are best taken, then what is left to the operator.
 
     Withdrawals come first, because nothing can be added below a resource; then guards and floors,
@@ -38,7 +38,7 @@ class Plan(Struct, frozen=True):
     withdraw: tuple[str, ...]
     guards: tuple[GuardChange, ...]
     floors: tuple[Floor, ...]
-    add: tuple[Resource, ...]
+    add: tuple[ClusterResource, ...]
     changed: tuple[Change, ...]
     """Resources with other attributes: withdraw and add again, or leave; the caller decides."""
     blocked: tuple[str, ...]
@@ -58,7 +58,7 @@ def difference(
     *,
     floors: Mapping[str, int] | None = None,
     guards: Mapping[str, Guard] | None = None,
-) -> Plan:
+) -> ClusterPlan:
     """The plan that leads from what is present to what the file describes.
 
     `present` has the attributes of each resource by its path; `floors` what was last asked for at
@@ -78,7 +78,7 @@ def difference(
         elif (now := dict(present[path])) != (then := dict(resource.attributes)):
             changed.append(Change(path, now, then))
     mentioned = {floor.scope: floor for tree in cluster.trees for floor in tree.all_floors()}
-    return Plan(
+    return ClusterPlan(
         withdraw=tuple(p for p in present if _root(p) in names and p not in wanted),
         guards=_guards_to_set(cluster.trees, guards or {}),
         floors=tuple(

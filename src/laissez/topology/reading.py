@@ -15,7 +15,7 @@ from laissez.amounts import basis_points, micros_per_hour, microseconds
 from laissez.documents.nodes import Field
 from laissez.documents.problems import BadDocument, Problems, shown
 from laissez.documents.source import START, compose
-from laissez.topology.cluster import Cluster, Guard, Resource, Tree
+from laissez.topology.cluster import Cluster, ClusterResource, Guard, Tree
 from laissez.topology.fields import amount, mapping, refuse_unknown, scalar, sequence
 from laissez.topology.floors import FloorPattern, read_floors, spread_floors
 from laissez.topology.layout import Block, Expanded, expand_block, read_block
@@ -184,7 +184,7 @@ def _expand_tree(draft: TreeDraft, problems: Problems) -> Tree:
     expanded = [expand_block(draft.name, block, problems) for block in draft.blocks]
     _refuse_doubles(expanded, problems)
     floors = spread_floors(draft.name, draft.floors, expanded, draft.whole, problems)
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[ClusterResource, ...] = ()
     if not len(problems):
         resources = tuple(resource for each in expanded for resource in each.resources)
     return Tree(

@@ -8,6 +8,7 @@ problem; what is wrong on our side is logged without what the client sent, which
 from __future__ import annotations
 
 import logging
+from time import monotonic_ns
 from typing import Any
 from urllib.parse import quote
 
@@ -28,8 +29,9 @@ from litestar.types import ASGIApp
 from laissez.exchange.access import Principal
 from laissez.model import Refused, Request, ServiceCode
 from laissez.model.wire import encode
+from laissez.service.patience import HTTP
 from laissez.service.reception import Reception
-from laissez.service.rest.caller import Answered, Outcome, ask
+from laissez.service.rest.caller import Answered, Outcome, ask, rest_if_overdrawn
 from laissez.service.rest.document import openapi_document
 from laissez.service.rest.problems import Problem
 from laissez.service.rest.reading import Reader, checked_key
@@ -94,8 +96,14 @@ class TokenCheck(AbstractAuthenticationMiddleware):
         if principal is None:
             raise Problem(
                 ServiceCode.UNAUTHENTICATED,
-                "show a living token in the header Authorization: Bearer ...; "
-                "ask the operator for one",
+                "the token is missing, unknown, expired or revoked; ask the operator for one, and "
+                "send it in the header Authorization: Bearer ...",
+            )
+        http = connection.scope.get("state", {}).get(HTTP)
+        if http is not None and not http.belongs_to(principal):
+            raise Problem(
+                ServiceCode.TOO_MANY_CONNECTIONS,
+                f"this token may have {principal.limits.connections} connections; close one first",
             )
         return AuthenticationResult(principal, None)
 
@@ -108,11 +116,17 @@ def _handler(reception: Reception, route: Route) -> HTTPRouteHandler:
 
     async def handle(request: Asked) -> Response[bytes]:
         body = await _body(request) if reader.takes_body else b""
+        await rest_if_overdrawn(request.user)
         raw_path = request.scope["raw_path"].decode("latin-1")
         do = reader.read(raw_path, request.scope["query_string"], body)
         key = checked_key(request.headers.get("idempotency-key")) if route.changes else None
         asked = Request(0, do, key)  # type: ignore[arg-type]
-        return _respond(await ask(reception, request.user, asked), route.status)
+        outcome = await ask(reception, request.user, asked)
+        begun = monotonic_ns()
+        response = _respond(outcome, route.status)
+        ended = monotonic_ns()
+        request.user.spend(ended, len(body), ended - begun)
+        return response
 
     path = route.prefix if route.path_field is None else f"{route.prefix}{{field:path}}"
     return HTTPRouteHandler(path, http_method=route.method, status_code=route.status)(handle)

@@ -8,6 +8,7 @@ answer to a cancelled future is dropped: the change itself stands, as the journa
 from __future__ import annotations
 
 import asyncio
+from time import monotonic_ns
 
 from laissez.exchange.access import Principal
 from laissez.model import (
@@ -38,6 +39,12 @@ class Answered(Message, frozen=True, gc=True, tag="Answer"):
         last = self.events[-1] if self.events else None
         return last if isinstance(last, Rejected) else None
 
+
+NS_PER_S = 1_000_000_000
+HTTP_NS = 300_000
+"""What reading a request and writing an answer as HTTP takes, about."""
+
+HEAD_BYTES = 256
 
 Outcome = Answered | Told | Administered | Refused
 
@@ -79,8 +86,17 @@ class RestCaller:
             self.outcome.set_result(outcome)
 
 
+async def rest_if_overdrawn(principal: Principal) -> None:
+    """Let a caller wait that has used too much; its connections are bounded, so few wait."""
+    while (wait_ns := principal.rests_until - monotonic_ns()) > 0:
+        await asyncio.sleep(wait_ns / NS_PER_S)
+
+
 async def ask(reception: Reception, principal: Principal, request: Request) -> Outcome:
     """Hand in a request and wait for what comes of it."""
+    begun = monotonic_ns()
     caller = RestCaller(principal)
     reception.receive(caller, request)
+    ended = monotonic_ns()
+    principal.spend(ended, HEAD_BYTES, ended - begun + HTTP_NS)
     return await caller.outcome

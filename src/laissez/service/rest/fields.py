@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from laissez.exchange.access import TENANT_NAME
+from laissez.exchange.addresses import URL_MAX
 from laissez.exchange.admission import ATTRIBUTES_MAX, ORDER_ID_MAX, PATH_MAX
-from laissez.exchange.office import LIFETIME_S_MAX, NOTE_MAX, URL_MAX
+from laissez.exchange.office import LIFETIME_S_MAX, NOTE_MAX
 from laissez.model import AmendOrder, ChangeLimit, CreateToken
 from laissez.model.message import Message
 from laissez.model.values import MAX_RATE, MAX_TIME
@@ -51,6 +52,7 @@ _FIELDS: dict[str, JSON] = {
     "url": {**_text(URL_MAX, "https://hooks.example/", "Web address."), "pattern": "^https?://"},
     "note": {"maxLength": NOTE_MAX, "examples": ["ci"], "description": "For whoever reads lists."},
     "role": {"examples": ["tenant"], "description": "What the token may do."},
+    "after": {"examples": ["team-a:812"], "description": "The `next` of the page before."},
     "explain": {"examples": [True], "description": "Add the newest segments of what is open."},
     "attributes": {
         "maxProperties": ATTRIBUTES_MAX,

@@ -50,11 +50,13 @@ STATUS_BY_CODE: dict[str, int] = {
     ServiceCode.KEY_REUSED: 409,
     ServiceCode.TOO_MANY_REQUESTS: 429,
     ServiceCode.TOO_MANY_CONNECTIONS: 429,
+    ServiceCode.TOO_MANY_ORDERS: 409,
     ServiceCode.BUSY: 503,
     ServiceCode.NOT_DURABLE: 503,
     ServiceCode.STOPPING: 503,
     ServiceCode.TOO_SLOW: 429,
     ServiceCode.CORDONED: 409,
+    ServiceCode.LIST_CHANGED: 409,
     ServiceCode.INTERNAL_ERROR: 500,
 }
 # fmt: on

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
-from laissez.exchange.admission import KEY_MAX
+from laissez.exchange.admission import KEY_MAX, is_key
 from laissez.model import ServiceCode
 from laissez.model.message import Message, written_name
 from laissez.service.rest.problems import Problem
@@ -117,8 +117,8 @@ class Reader:
 
 def checked_key(key: str | None) -> str | None:
     """The header `Idempotency-Key`, if there is one and it can be a key."""
-    if key is not None and not 0 < len(key) <= KEY_MAX:
-        raise _bad(f"the header Idempotency-Key has 1 to {KEY_MAX} characters")
+    if key is not None and not is_key(key):
+        raise _bad(f"the header Idempotency-Key has 1 to {KEY_MAX} bytes")
     return key
 
 

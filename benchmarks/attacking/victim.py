@@ -1,0 +1,153 @@
+"""Somebody who only wants to trade: asks for a quote, places an order, cancels it, in turn.
+
+Requests are sent when they are due, whatever the answers take, so that a service that stands still
+is charged for each of them. Twice a second a new connection is made, too, as a tenant that comes
+back would. A process of its own, started with `python -m attacking.victim`: it reads a plan as
+JSON from standard input, and writes what it saw to the file named there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ssl
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import uvloop
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+
+from laissez.model import (
+    Answer,
+    AskQuote,
+    CancelOrder,
+    PlaceOrder,
+    Refused,
+    Reply,
+    Request,
+    decode_said,
+    encode,
+)
+from raw_websocket import handshake
+
+TREE = "v100"
+REQUESTS_PER_S = 90
+DOORS_PER_S = 2
+DRAIN_S = 12.0
+DOOR_TIMEOUT_S = 5.0
+
+
+class VictimPlan(msgspec.Struct, frozen=True):
+    url: str
+    token: str
+    seconds: float
+    report: str
+    certificate: str | None = None
+
+
+class Waited(msgspec.Struct):
+    """One request: what, when it was sent, how long it took; `failed` if it came to nothing."""
+
+    kind: str
+    sent_at: float
+    seconds: float | None = None
+    failed: str | None = None
+
+
+class Victim(WSListener):
+    def __init__(self) -> None:
+        self.seen: list[Waited] = []
+        self._transport: WSTransport | None = None
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self._transport = None
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type != WSMsgType.TEXT:
+            return
+        now = time.monotonic()
+        told = decode_said(frame.get_payload_as_bytes())
+        for said in told if isinstance(told, list) else [told]:
+            if isinstance(said, Answer | Reply | Refused) and said.id is not None:
+                waited = self.seen[said.id]
+                waited.seconds = now - waited.sent_at
+                if isinstance(said, Refused):
+                    waited.failed = said.code
+
+    def fire(self) -> None:
+        number = len(self.seen)
+        turn, order = number % 3, f"o{number // 3}"
+        do: AskQuote | PlaceOrder | CancelOrder = AskQuote(TREE)
+        if turn:
+            do = PlaceOrder(TREE, 1, 1, order) if turn == 1 else CancelOrder(order)
+        kind = "change" if turn else "question"
+        self.seen.append(Waited(kind, time.monotonic()))
+        if self._transport is None:
+            self.seen[-1].failed = "disconnected"
+        else:
+            self._transport.send(WSMsgType.TEXT, encode(Request(number, do)))
+
+
+async def run(plan: VictimPlan) -> list[Waited]:
+    authorization = f"Bearer {plan.token}"
+    victim = Victim()
+    tls = None if plan.certificate is None else ssl.create_default_context(cafile=plan.certificate)
+    await ws_connect(
+        lambda: victim,
+        plan.url.replace("http", "ws", 1) + "/v1/stream",
+        extra_headers={"Authorization": authorization},
+        ssl_context=tls,
+    )
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    doors: list[Waited] = []
+    knocking: set[asyncio.Task[None]] = set()
+    begun = time.monotonic()
+    while (elapsed := time.monotonic() - begun) < plan.seconds:
+        while len(victim.seen) < elapsed * REQUESTS_PER_S:
+            victim.fire()
+        if len(doors) < elapsed * DOORS_PER_S:
+            doors.append(Waited("door", time.monotonic()))
+            knocking.add(asyncio.create_task(_knock(plan.url, authorization, doors[-1], tls)))
+        await asyncio.sleep(0.002)
+    latest = time.monotonic() + DRAIN_S
+    while time.monotonic() < latest and any(
+        each.seconds is None and each.failed is None for each in victim.seen
+    ):
+        await asyncio.sleep(0.01)
+    await asyncio.gather(*knocking)
+    now = time.monotonic()
+    for each in victim.seen:
+        if each.seconds is None:
+            each.seconds = now - each.sent_at
+            each.failed = each.failed or "unanswered"
+    return victim.seen + doors
+
+
+async def _knock(url: str, authorization: str, door: Waited, tls: ssl.SSLContext | None) -> None:
+    """Come in by a connection of one's own, and go."""
+    parts = urlsplit(url)
+    try:
+        async with asyncio.timeout(DOOR_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, ssl=tls)
+            with contextlib.closing(writer):
+                writer.write(handshake("/v1/stream", [f"Authorization: {authorization}"]))
+                line = await reader.readline()
+                if b" 101 " not in line:
+                    door.failed = line.decode(errors="replace").strip() or "hung up"
+    except (OSError, ValueError) as error:
+        door.failed = type(error).__name__
+    door.seconds = time.monotonic() - door.sent_at
+
+
+if __name__ == "__main__":
+    given = msgspec.json.decode(sys.stdin.buffer.read(), type=VictimPlan)
+    Path(given.report).write_bytes(msgspec.json.encode(uvloop.run(run(given))))

@@ -1,0 +1,438 @@
+"""What one tenant's attack does to another: `python benchmarks/attacks.py --help`.
+
+Each attack runs for some seconds against a service of its own on this machine's loopback, and
+stops by itself (see `attacking`). The table shows what another tenant waited meanwhile, in ms, and
+the memory of the service before, at most and after, and what was written to the journal. An attack
+is held if that tenant's p99 stays below 50 ms, memory within 200 MB of where it was, what makes no
+sense out of the journal, and a new connection is let in: in the second half, because what keeps
+others out may need some seconds to be thrown out.
+While the disk stalls, only questions can be answered, and only they count.
+
+Latencies include the machine's own moods: look at the first row, in which nobody attacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+from attacking import stage
+from attacking.entry import CERTIFICATE, KEY, STALL
+from attacking.programs import AttackPlan
+from attacking.victim import TREE, VictimPlan, Waited
+
+from faults.process import Service
+from laissez.exchange.pipeline import Settings
+from laissez.model import Answer, PlaceOrder
+from raw_websocket import RawSocket
+from serving import make_tokens
+
+HERE = Path(__file__).parent
+P99_GOAL_MS = 50.0
+RSS_GOAL_MB = 200
+RSS_STOP_MB = 4_000
+# The victim's own commands, each in a group of its own, are up to 15 MB.
+JOURNAL_GOAL_MB = 30
+LORIS_S = 12.0
+MEMORY_DISK = Path("/dev/shm")
+BEFORE_S, AFTER_S = 2.0, 2.0
+STALL_S = 8.0
+LOOK_EVERY_S = 0.02
+MIB = 1 << 20
+
+
+class Attack(msgspec.Struct, frozen=True):
+    name: str
+    program: str | None
+    says: str
+    prepare: Callable[[str, dict[str, str]], None] = stage.nothing
+    settings: Settings = Settings()
+    stalls_the_disk: bool = False
+    uses_keys: bool = False
+    speaks_tls: bool = False
+    makes_no_sense: bool = False
+    seconds_least: float = 0.0
+
+
+ATTACKS = (
+    Attack("nobody", None, "nobody attacks"),
+    Attack("pongs", "pongs", "pings without reading the pongs, 4 sockets"),
+    Attack("replays", "replays", "one frame of 1,000 subscriptions", stage.a_long_feed),
+    Attack(
+        "explanations",
+        "explanations",
+        "explained bills, 512 holdings, 6,000 price steps",
+        stage.many_price_steps,
+    ),
+    Attack("requests", "requests_beyond", "frames of 1,000 requests beyond the allowance"),
+    Attack("large frames", "many_in_a_frame", "frames of 25,000 requests"),
+    Attack("unreadable", "unreadable", "unreadable frames of 1 MiB"),
+    Attack("pings", "pings", "a flood of pings, pongs read"),
+    Attack("continuations", "continuations", "empty continuation frames"),
+    Attack(
+        "long numbers",
+        "long_numbers",
+        "orders with 4,291-digit prices, 1,000 a second",
+        makes_no_sense=True,
+    ),
+    Attack(
+        "long paths",
+        "long_paths",
+        "orders at long emoji paths, 1,000 a second",
+        makes_no_sense=True,
+    ),
+    Attack(
+        "unread GETs",
+        "unread_gets",
+        "508 unread lists of 100,000 resting orders",
+        stage.many_resting_orders,
+    ),
+    Attack(
+        "slow loris",
+        "loris",
+        "no token: 1,050 slow or unfinished requests",
+        seconds_least=LORIS_S,
+    ),
+    Attack(
+        "silent TLS",
+        "silent_tls",
+        "no token: 1,050 silent connections to TLS",
+        speaks_tls=True,
+        seconds_least=LORIS_S,
+    ),
+    Attack(
+        "keys",
+        "keys",
+        "four times as many keyed commands as are kept",
+        settings=Settings(keys_kept=stage.KEYS_KEPT),
+        uses_keys=True,
+    ),
+    Attack("stalling disk", None, "a sync that takes 8 s; questions only", stalls_the_disk=True),
+)
+
+
+class Noticed(msgspec.Struct, frozen=True):
+    """What another tenant and the operator noticed."""
+
+    attack: str
+    says: str
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    requests: int
+    failed: int
+    doors: int
+    doors_failed: int
+    rss_before_mb: int
+    rss_most_mb: int
+    rss_after_mb: int
+    journal_mb: float
+    notes: list[str]
+    broken: list[str]
+
+
+class Memory:
+    """Looks at a process while it is under attack."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self.most_mb = 0
+
+    def now_mb(self) -> int:
+        try:
+            pages = int(Path(f"/proc/{self._pid}/statm").read_text().split()[1])
+        except (OSError, IndexError):
+            return 0
+        mb = pages * os.sysconf("SC_PAGE_SIZE") // MIB
+        self.most_mb = max(self.most_mb, mb)
+        return mb
+
+    def watch(self, seconds: float, attacker: subprocess.Popen[bytes] | None = None) -> None:
+        """Look often; an attack that takes too much of the machine is ended."""
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            if self.now_mb() > RSS_STOP_MB and attacker is not None:
+                attacker.kill()
+            time.sleep(LOOK_EVERY_S)
+
+
+def run(attack: Attack, seconds: float) -> Noticed:
+    # A disk that was fast until it stalls is the worse one: a service may have come to rely on it.
+    fast = MEMORY_DISK if attack.stalls_the_disk and MEMORY_DISK.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="laissez-attack-", dir=fast) as name:
+        folder = Path(name) / "journal"
+        folder.mkdir()
+        tokens = make_tokens(folder, *stage.NAMES)
+        prepared = Service(folder, stage.generous(attack.settings))
+        with contextlib.closing(prepared):
+            prepared.start("attacking.entry")
+            prepared.wait_until_ready()
+            stage.furnish(prepared.url, tokens)
+            attack.prepare(prepared.url, tokens)
+            with RawSocket(prepared.url, tokens["victim"]) as mine:
+                mine.ask(PlaceOrder(TREE, 1, 1, "mine"), key="mine")
+            prepared.stop()
+        if attack.speaks_tls and not make_certificate(folder):
+            raise RuntimeError("there is no openssl to make a certificate with")
+        service = Service(folder, attack.settings)
+        with contextlib.closing(service):
+            service.start("attacking.entry")
+            service.wait_until_ready()
+            return _watch(attack, service, tokens, folder, max(seconds, attack.seconds_least))
+
+
+def make_certificate(folder: Path) -> bool:
+    """A certificate for 127.0.0.1, signed by itself, where the service looks for one."""
+    if shutil.which("openssl") is None:
+        return False
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
+    command += " -subj /CN=exchange -addext subjectAltName=IP:127.0.0.1"
+    paths = ["-keyout", str(folder / KEY), "-out", str(folder / CERTIFICATE)]
+    subprocess.run([*command.split(), *paths], check=True, capture_output=True, timeout=30)
+    return True
+
+
+def _watch(
+    attack: Attack, service: Service, tokens: dict[str, str], folder: Path, seconds: float
+) -> Noticed:
+    url, certificate = service.url, None
+    if attack.speaks_tls:
+        url, certificate = url.replace("http", "https", 1), str(folder / CERTIFICATE)
+    report = folder.with_name("victim.json")
+    long = BEFORE_S + seconds + AFTER_S
+    plan = VictimPlan(url, tokens["victim"], long, str(report), certificate)
+    with contextlib.ExitStack() as ends:
+        return _watch_all(attack, service, tokens, folder, plan, seconds, ends)
+
+
+def _watch_all(
+    attack: Attack,
+    service: Service,
+    tokens: dict[str, str],
+    folder: Path,
+    plan: VictimPlan,
+    seconds: float,
+    ends: contextlib.ExitStack,
+) -> Noticed:
+    victim = ends.enter_context(_running("attacking.victim", plan))
+    memory = Memory(service.pid)
+    time.sleep(BEFORE_S)
+    before, journal_before = memory.now_mb(), _size(folder)
+    begun = time.monotonic()
+    notes = []
+    attacker = None
+    if attack.stalls_the_disk:
+        (folder / STALL).write_text(str(min(STALL_S, seconds)))
+    if attack.program is not None:
+        attack_plan = AttackPlan(attack.program, plan.url, tokens["attacker"], seconds)
+        attacker = ends.enter_context(_running("attacking.programs", attack_plan))
+    memory.watch(seconds, attacker)
+    ended = time.monotonic()
+    if attacker is not None:
+        notes += _last_words(attacker)
+    memory.watch(AFTER_S)
+    after = memory.now_mb()
+    victim.wait(60)
+    seen = msgspec.json.decode(Path(plan.report).read_bytes(), type=list[Waited])
+    journal_mb = (_size(folder) - journal_before) / MIB
+    if attack.uses_keys:
+        notes.append(_retry(service.url, tokens["victim"]))
+    meanwhile = [each for each in seen if begun <= each.sent_at < ended]
+    middle = (begun + ended) / 2
+    return _noticed(attack, meanwhile, middle, (before, memory.most_mb, after), journal_mb, notes)
+
+
+def _retry(url: str, token: str) -> str:
+    """The victim's own key, from before the attack: did its retry act once more?"""
+    with RawSocket(url, token) as mine:
+        told = mine.ask(PlaceOrder(TREE, 1, 1, "mine"), key="mine")
+    repeated = isinstance(told, Answer) and told.repeated
+    return "the victim's retry was recognised" if repeated else TWICE
+
+
+TWICE = "the victim's retry acted twice"
+FAILED = "the attack itself failed; what it said is above"
+
+
+@contextlib.contextmanager
+def _running(module: str, plan: VictimPlan | AttackPlan) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is gone when the block ends, whatever happens.
+
+    An attacker is less urgent than the service that shares the machine with it.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=_be_nice if module == "attacking.programs" else None,  # noqa: PLW1509
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(msgspec.json.encode(plan))
+        process.stdin.close()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _be_nice() -> None:
+    os.nice(5)
+
+
+def _last_words(attacker: subprocess.Popen[bytes]) -> list[str]:
+    assert attacker.stdout is not None
+    try:
+        attacker.wait(15)
+    except subprocess.TimeoutExpired:
+        attacker.kill()
+        attacker.wait()
+    words = attacker.stdout.read()
+    if attacker.returncode < 0:
+        return ["ended because the service had taken too much memory, or it did not stop"]
+    return [msgspec.json.decode(words, type=str)] if words else [FAILED]
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def _noticed(
+    attack: Attack,
+    seen: list[Waited],
+    middle: float,
+    rss_mb: tuple[int, int, int],
+    journal_mb: float,
+    notes: list[str],
+) -> Noticed:
+    kinds = ("question",) if attack.stalls_the_disk else ("question", "change")
+    traded = [each for each in seen if each.kind in kinds]
+    doors = [each for each in seen if each.kind == "door"]
+    waited_ms = sorted((each.seconds or 0) * 1_000 for each in traded)
+    p50, p99, most = (_percentile(waited_ms, share) for share in (0.5, 0.99, 1.0))
+    failed = sum(each.failed is not None for each in traded)
+    doors_failed = sum(each.failed is not None for each in doors)
+    before, rss_most, after = rss_mb
+    broken = []
+    if p99 >= P99_GOAL_MS:
+        broken.append("p99")
+    if rss_most - before > RSS_GOAL_MB:
+        broken.append("memory")
+    if failed:
+        broken.append("requests")
+    if any(each.failed is not None and each.sent_at >= middle for each in doors):
+        broken.append("doors")
+    if attack.makes_no_sense and journal_mb > JOURNAL_GOAL_MB:
+        broken.append("journal")
+    if FAILED in notes:
+        broken.append("the attack itself")
+    if TWICE in notes:
+        broken.append("keys")
+    return Noticed(
+        attack.name,
+        attack.says,
+        p50,
+        p99,
+        most,
+        len(traded),
+        failed,
+        len(doors),
+        doors_failed,
+        before,
+        rss_most,
+        after,
+        round(journal_mb, 1),
+        notes,
+        broken,
+    )
+
+
+def _percentile(sorted_values: list[float], share: float) -> float:
+    if not sorted_values:
+        return 0.0
+    return round(sorted_values[min(int(len(sorted_values) * share), len(sorted_values) - 1)], 2)
+
+
+# What is shown ------------------------------------------------------------------------------------
+
+HEAD = (
+    f"{'attack':<14}{'p50 ms':>9}{'p99 ms':>9}{'max ms':>9}{'RSS MB':>8}{'most':>7}{'after':>7}"
+    f"{'journal':>9}  goal"
+)
+
+
+def row(noticed: Noticed) -> str:
+    goal = "held" if not noticed.broken else "MISSED"
+    return (
+        f"{noticed.attack:<14}{noticed.p50_ms:>9,.1f}{noticed.p99_ms:>9,.1f}"
+        f"{noticed.max_ms:>9,.1f}{noticed.rss_before_mb:>8,}{noticed.rss_most_mb:>7,}"
+        f"{noticed.rss_after_mb:>7,}{noticed.journal_mb:>9,.1f}  {goal}"
+    )
+
+
+def details(noticed: Noticed) -> Iterator[str]:
+    yield f"  {noticed.says}"
+    yield from (f"  {note}" for note in noticed.notes)
+    if noticed.broken:
+        yield f"  missed: {', '.join(noticed.broken)}"
+    if noticed.failed or noticed.doors_failed:
+        yield (
+            f"  {noticed.failed} of {noticed.requests} requests came to nothing, "
+            f"{noticed.doors_failed} of {noticed.doors} new connections"
+        )
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Attack a service, and see who notices.")
+    names = ", ".join(attack.name for attack in ATTACKS)
+    parser.add_argument("--only", action="append", help=f"this one alone, may be repeated: {names}")
+    parser.add_argument("--seconds", type=float, default=8.0, help="how long each lasts (8)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser.parse_args()
+
+
+def main() -> int:
+    asked = arguments()
+    paths = [str(HERE), str(HERE.parent / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+    unknown = set(asked.only or ()) - {attack.name for attack in ATTACKS}
+    if unknown:
+        print(f"there is no attack {', '.join(sorted(unknown))}; see --help", file=sys.stderr)
+        return 2
+    found = []
+    if not asked.json:
+        print(HEAD)
+    for attack in ATTACKS:
+        if asked.only and attack.name not in asked.only:
+            continue
+        noticed = run(attack, asked.seconds)
+        found.append(noticed)
+        if not asked.json:
+            print("\n".join([row(noticed), *details(noticed)]), flush=True)
+    missed = sum(bool(each.broken) for each in found)
+    if asked.json:
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    else:
+        print(
+            f"{len(found) - missed} of {len(found)} held: p99 < {P99_GOAL_MS:.0f} ms, "
+            f"memory within {RSS_GOAL_MB} MB, nobody turned away"
+        )
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

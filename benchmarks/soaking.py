@@ -1,0 +1,164 @@
+"""The traders of the soak, as a process: `python benchmarks/soaking.py`, a plan as JSON from
+standard input, a line of JSON a minute to standard output.
+
+Each connection places an order, amends it three times and cancels it, over and over, every request
+with a key of its own and every price another one: all that a service might be tempted to remember.
+Requests are due at a rate, whatever the answers take. One in a hundred orders bids high enough to
+take a resource from its holder, and gives it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import msgspec
+import uvloop
+from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+
+from laissez.model import (
+    AmendOrder,
+    Answer,
+    CancelOrder,
+    Filled,
+    Instruction,
+    PlaceOrder,
+    Refused,
+    Release,
+    Request,
+    decode_said,
+    encode,
+)
+
+TICK_S = 0.002
+AMENDED = 3
+WINS_ONE_IN = 100
+PRESSING, PRICES = 2_000, 5_000
+HOLDERS_LIMIT, WINNING = 1_000_000, 2_000_000
+IN_FLIGHT_MAX = 500
+
+
+class SoakPlan(msgspec.Struct, frozen=True):
+    url: str
+    tokens: list[str]
+    scopes: list[str]
+    requests_per_s: float
+    seconds: float
+    tell_every_s: float
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What happened since the last line."""
+
+    answered: int
+    refused: int
+    unsent: int
+    p99_ms: float
+    max_ms: float
+
+
+class SoakingTrader(WSListener):
+    def __init__(self, number: int, scopes: list[str]) -> None:
+        self.latencies_s: list[float] = []
+        self.refused = 0
+        self.unsent = 0
+        self._scopes = scopes
+        self._number = number
+        self._sent_at: dict[int, float] = {}
+        self._ids = count()
+        self._won: list[str] = []
+        self._script = self._acts()
+        self._transport: WSTransport | None = None
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self._transport = transport
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self._transport = None
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type != WSMsgType.TEXT:
+            return
+        now = time.monotonic()
+        told = decode_said(frame.get_payload_as_bytes())
+        for said in told if isinstance(told, list) else [told]:
+            if isinstance(said, Refused):
+                self.refused += 1
+            if isinstance(said, Answer):
+                won = [each.resource for each in said.events if isinstance(each, Filled)]
+                self._won.extend(won)
+            if isinstance(said, Answer | Refused) and said.id is not None:
+                self.latencies_s.append(now - self._sent_at.pop(said.id))
+
+    def fire(self) -> None:
+        """Send what comes next, unless too much is unanswered."""
+        if self._transport is None or len(self._sent_at) >= IN_FLIGHT_MAX:
+            self.unsent += 1
+            return
+        number = next(self._ids)
+        self._sent_at[number] = time.monotonic()
+        request = Request(number, next(self._script), f"{self._number}-{number}-{time.time_ns()}")
+        self._transport.send(WSMsgType.TEXT, encode(request))
+
+    def _acts(self) -> Iterator[Instruction]:
+        for turn in count(self._number):
+            scope, order = self._scopes[turn % len(self._scopes)], f"{self._number}-{turn}"
+            if turn % WINS_ONE_IN == 0:
+                yield PlaceOrder(scope, WINNING, WINNING, order)
+            else:
+                yield PlaceOrder(scope, _price(turn), HOLDERS_LIMIT, order)
+                for amended in range(AMENDED):
+                    yield AmendOrder(order, price=_price(turn * 7 + amended * 31))
+                yield CancelOrder(order)
+            while self._won:
+                yield Release(self._won.pop())
+
+
+def _price(turn: int) -> int:
+    return PRESSING + turn * 7_919 % PRICES
+
+
+async def run(plan: SoakPlan) -> None:
+    traders = []
+    for number, token in enumerate(plan.tokens):
+        trader = SoakingTrader(number, plan.scopes)
+        await ws_connect(
+            lambda trader=trader: trader,
+            plan.url.replace("http", "ws", 1) + "/v1/stream",
+            extra_headers={"Authorization": f"Bearer {token}"},
+        )
+        traders.append(trader)
+    begun = told_at = time.monotonic()
+    due = 0
+    while (now := time.monotonic()) < begun + plan.seconds:
+        while due < (now - begun) * plan.requests_per_s:
+            traders[due % len(traders)].fire()
+            due += 1
+        if now - told_at >= plan.tell_every_s:
+            told_at = now
+            _tell(traders)
+        await asyncio.sleep(TICK_S)
+    _tell(traders)
+
+
+def _tell(traders: list[SoakingTrader]) -> None:
+    latencies = sorted(each for trader in traders for each in trader.latencies_s)
+    told = Told(
+        len(latencies),
+        sum(trader.refused for trader in traders),
+        sum(trader.unsent for trader in traders),
+        round(latencies[int(len(latencies) * 0.99)] * 1_000, 1) if latencies else 0.0,
+        round(latencies[-1] * 1_000, 1) if latencies else 0.0,
+    )
+    print(msgspec.json.encode(told).decode(), flush=True)
+    for trader in traders:
+        trader.latencies_s.clear()
+        trader.refused = trader.unsent = 0
+
+
+if __name__ == "__main__":
+    given = msgspec.json.decode(sys.stdin.buffer.read(), type=SoakPlan)
+    uvloop.run(run(given))

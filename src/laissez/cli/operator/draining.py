@@ -1,0 +1,118 @@
+"""`topology drain`: empty a part of the cluster, giving its holders time to leave.
+
+A cordon lets nothing idle be taken any more; holders leave when they are done; what is still held
+when the grace is over is withdrawn, and its holdings end. So it is agreed on first, with numbers.
+Interrupting the wait leaves the cordon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from laissez.cli.terminal import clock, connection
+from laissez.cli.terminal.amounts import counted, show_duration
+from laissez.cli.terminal.answers import end_with, refusals_in
+from laissez.cli.terminal.completing import complete_scope
+from laissez.cli.terminal.documents import Drained, DrainPlan
+from laissez.cli.terminal.nearby import near_names_shown
+from laissez.cli.terminal.output import (
+    ShownProgress,
+    ask,
+    dry_run_option,
+    json_option,
+    progress_bar,
+    say,
+    say_json,
+    warn,
+    yes_option,
+)
+from laissez.cli.terminal.parameters import duration
+from laissez.client import Client
+from laissez.model import Answer, Refused, Resource, WithdrawResource
+
+POLL_S = 1.0
+
+
+@click.command()
+@click.argument("scope", shell_complete=complete_scope)
+@click.option(
+    "--grace", type=duration, default="10m", show_default=True, help="How long holders may stay."
+)
+@yes_option
+@dry_run_option
+@json_option
+def drain(scope: str, grace: int, yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Empty a scope: cordon it, wait for holders to leave, then withdraw the rest.
+
+    Asks first, with how much is held there. The holders are told nothing of the grace: tell them.
+    Ctrl-C ends the wait, and the cordon stays. 'uncordon' brings back what left by itself; what
+    was withdrawn comes back with 'topology apply'.
+    """
+    with connection.connect() as client:
+        plan = _plan(scope, client.resources(scope), grace)
+        if dry_run:
+            if as_json:
+                say_json(plan)
+            else:
+                say(plan.message)
+            return
+        if (plan.resources or plan.idle) and not yes:
+            ask(f"Drain {scope}?", after=plan.message)
+        with near_names_shown(client, scope):
+            client.cordon(scope)
+        # Here the grace begins: whoever is to be told that it ends is told now.
+        try:
+            with progress_bar(f"waiting for holders under {scope}", as_json=as_json) as progress:
+                rest = _wait(client, scope, grace, progress)
+        except KeyboardInterrupt:
+            warn(
+                f"laissez: {scope} stays cordoned, and what is held there stays held; "
+                f"'laissez topology uncordon {scope}' opens it again"
+            )
+            raise
+        answers: list[Answer | Refused] = []
+        if rest:
+            answers = client.send_all([WithdrawResource(path) for path in rest])
+    refused = refusals_in(answers)
+    left = tuple(path for path in plan.resources if path not in rest)
+    if as_json:
+        say_json(Drained(scope, left, rest, refused))
+    else:
+        withdrawn = len(rest) - len(refused)
+        told = f"{scope}: {counted(len(left), 'holder')} left in time, "
+        say(told + f"{counted(withdrawn, 'resource')} withdrawn")
+        if withdrawn:
+            say("uncordon leaves these out: 'laissez topology apply FILE' brings them back")
+    end_with(refused, as_json=as_json)
+
+
+def _plan(scope: str, present: Sequence[Resource], grace_us: int) -> DrainPlan:
+    held = tuple(each.resource for each in present if each.owner is not None)
+    idle = tuple(each.resource for each in present if each.owner is None)
+    tenants = tuple(sorted({each.owner for each in present if each.owner is not None}))
+    message = f"{scope}: {len(held):,} held, {len(idle):,} idle; all that is idle leaves at once"
+    if held:
+        message = (
+            f"{scope}: {len(held):,} held by {counted(len(tenants), 'tenant')}, "
+            f"{len(idle):,} idle; what is idle leaves at once; what is still held in "
+            f"{show_duration(grace_us)} is withdrawn, and those holdings end without notice"
+        )
+    return DrainPlan(scope, held, tenants, idle, grace_us, message)
+
+
+def _wait(client: Client, scope: str, grace_us: int, progress: ShownProgress) -> tuple[str, ...]:
+    """What is still held when all have left, or the grace is over."""
+    until = clock.now_us() + grace_us
+    rest = _held(client, scope)
+    total = len(rest)
+    while rest and clock.now_us() < until:
+        progress(total - len(rest), total)
+        clock.sleep_s(POLL_S)
+        rest = _held(client, scope)
+    return rest
+
+
+def _held(client: Client, scope: str) -> tuple[str, ...]:
+    return tuple(each.resource for each in client.resources(scope) if each.owner is not None)

@@ -1,0 +1,162 @@
+"""How an operator steers: floors, guards, and who is there."""
+
+from __future__ import annotations
+
+import click
+
+from laissez.cli.terminal import connection
+from laissez.cli.terminal.amounts import (
+    counted,
+    show_basis_points,
+    show_charge,
+    show_duration,
+    show_rate,
+)
+from laissez.cli.terminal.answers import say_answer
+from laissez.cli.terminal.completing import complete_scope, complete_tree
+from laissez.cli.terminal.documents import WouldChange
+from laissez.cli.terminal.nearby import scope_meant
+from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table, warn
+from laissez.cli.terminal.parameters import dollars, duration, percent
+from laissez.client import Client
+from laissez.model import ChangeFloor
+
+
+@click.group()
+def floor() -> None:
+    """Set and show floors.
+
+    The floor of a resource is the highest floor on its path.
+    """
+
+
+@floor.command("set")
+@click.argument("scope", shell_complete=complete_scope)
+@click.argument("amount", type=dollars)
+@dry_run_option
+@json_option
+def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
+    """Set the lowest price for everything under a scope; 0 takes it away.
+
+    Holders whose limit is below the new floor lose what they hold. A floor may be set before there
+    is anything under it; that is said, in case the name was mistyped.
+    """
+    with connection.connect() as client:
+        answer = None if dry_run else client.set_floor(scope, amount)
+        if amount and client.quote(scope).rate is None:
+            _say_empty(client, scope, "the floor waits")
+        if answer is not None:
+            say_answer(answer, as_json=as_json)
+            return
+        present = client.floors().floors.get(scope, 0)
+        held = tuple(each.resource for each in client.resources(scope) if each.owner is not None)
+    message = (
+        f"the floor of {scope} would go from {show_rate(present)} to {show_rate(amount)}; "
+        f"of {counted(len(held), 'holding')} under it, those with a limit below that would be lost"
+    )
+    if as_json:
+        say_json(WouldChange(held, message))
+    else:
+        say(message)
+
+
+def _say_empty(client: Client, scope: str, waits: str) -> None:
+    over = [each for each in client.floors().cordons if f"{scope}/".startswith(f"{each}/")]
+    why = f" ({', '.join(over)} is cordoned)" if over else ""
+    hint = scope_meant(client, scope)
+    warn(f"laissez: there is nothing under {scope} now{why}; {waits} for what is added{hint}")
+
+
+@floor.command("show")
+@json_option
+def show_floors(as_json: bool) -> None:
+    """List the floors that are set."""
+    with connection.connect() as client:
+        told = client.floors()
+    if as_json:
+        say_json([ChangeFloor(scope, each) for scope, each in told.floors.items()])
+    else:
+        rows = [(scope, show_rate(each)) for scope, each in sorted(told.floors.items())]
+        say_table("scope", "floor", rows=rows, right=("floor",), nothing="no floor is set")
+
+
+@click.group()
+def guard() -> None:
+    """Set and show volatility guards.
+
+    Guards belong to a tree, and are off unless set.
+    """
+
+
+@guard.command("set")
+@click.argument("tree", shell_complete=complete_tree)
+@click.option("--rise", type=percent, help="A price rises at most so much in a window: 25%.")
+@click.option("--fall", type=dollars, help="A floor falls at most so much in a window: 0.50.")
+@click.option("--hold", type=duration, help="What was won is safe for so long: 2s.")
+@click.option("--window", type=duration, help="How long a window is: 1s.")
+@json_option
+def set_guard(
+    tree: str,
+    rise: int | None,
+    fall: int | None,
+    hold: int | None,
+    window: int | None,
+    as_json: bool,
+) -> None:
+    """Set all guards of a tree at once; what is left out is off."""
+    if rise is None and fall is None and hold is None and window is None:
+        raise click.UsageError("say which guards: --rise 25% --window 1s; 'guard off' ends them")
+    with connection.connect() as client:
+        answer = client.set_guard(tree, rise=rise, fall=fall, hold=hold, window=window)
+        if client.quote(tree).rate is None:
+            _say_empty(client, tree, "the guards wait")
+    say_answer(answer, as_json=as_json)
+
+
+@guard.command("off")
+@click.argument("tree", shell_complete=complete_tree)
+@json_option
+def guard_off(tree: str, as_json: bool) -> None:
+    """Switch all guards of a tree off."""
+    with connection.connect() as client:
+        answer = client.set_guard(tree)
+    say_answer(answer, as_json=as_json)
+
+
+@guard.command("show")
+@json_option
+def show_guards(as_json: bool) -> None:
+    """List the guards that are set."""
+    with connection.connect() as client:
+        guards = client.floors().guards
+    if as_json:
+        say_json(guards)
+        return
+    rows = [
+        (
+            each.tree,
+            show_basis_points(each.rise),
+            show_rate(each.fall),
+            show_duration(each.hold),
+            show_duration(each.window),
+        )
+        for each in guards
+    ]
+    say_table("tree", "rise", "fall", "hold", "window", rows=rows, nothing="no guard is set")
+
+
+@click.command()
+@json_option
+def tenants(as_json: bool) -> None:
+    """List who orders, holds or owes."""
+    with connection.connect() as client:
+        told = client.tenants()
+    if as_json:
+        say_json(told)
+        return
+    rows = [
+        (each.tenant, f"{each.orders:,}", f"{each.holdings:,}", show_charge(each.charge))
+        for each in told
+    ]
+    columns = ("tenant", "orders", "holdings", "owes")
+    say_table(*columns, rows=rows, right=columns[1:], nothing="there is nobody yet")

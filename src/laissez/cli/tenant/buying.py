@@ -1,0 +1,132 @@
+"""`buy`: some independent orders, and what becomes of them.
+
+Each order is good for one resource. An order that is not filled at once waits in the market; with
+`--wait` the command waits, too. Filled, waiting and refused orders are told apart plainly, because
+a job that asked for eight may have got five.
+"""
+
+from __future__ import annotations
+
+import click
+
+from laissez.cli.tenant.purchase import Purchase
+from laissez.cli.terminal import clock, connection
+from laissez.cli.terminal.amounts import show_rate
+from laissez.cli.terminal.completing import complete_holding, complete_scope
+from laissez.cli.terminal.documents import Previewed
+from laissez.cli.terminal.nearby import near_names_shown
+from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json
+from laissez.cli.terminal.parameters import above_zero, dollars, duration
+from laissez.client import Client
+
+COUNT_MAX = 10_000
+
+
+@click.command()
+@click.argument("scope", required=False, shell_complete=complete_scope)
+@click.option(
+    "--count", type=click.IntRange(1, COUNT_MAX), default=1, show_default=True, help="How many."
+)
+@click.option(
+    "--price",
+    type=dollars,
+    callback=above_zero,
+    help="What to press with now; the quote, if you see it.",
+)
+@click.option(
+    "--limit",
+    type=dollars,
+    callback=above_zero,
+    help="How far to follow the rate; the price, if unsaid.",
+)
+@click.option(
+    "--near",
+    metavar="HOLDING",
+    shell_complete=complete_holding,
+    help="Beside a resource you hold, instead of SCOPE.",
+)
+@click.option("--level", help="How near: the same rack, host, ... (with --near).")
+@click.option("--expires", type=duration, help="End orders that wait after so long.")
+@click.option("--wait", type=duration, help="Wait so long for orders to be filled.")
+@dry_run_option
+@json_option
+def buy(
+    scope: str | None,
+    count: int,
+    price: int | None,
+    limit: int | None,
+    near: str | None,
+    level: str | None,
+    expires: int | None,
+    wait: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Order resources under a scope.
+
+    Places COUNT independent orders for any one resource under SCOPE each. Exits with 0 if all were
+    filled, and with 3 if some wait. Orders that wait live on in the market when the command ends,
+    also by Ctrl-C; 'laissez cancel' ends them.
+
+    \b
+    Examples:
+      laissez buy h100 --limit 3.20
+      laissez buy h100/us-east --count 8 --price 3.00 --limit 3.20 --wait 30s
+      laissez buy --near h100/us-east/r1/h3/g0 --level rack --limit 3.20
+    """
+    if price is None and limit is None:
+        raise click.UsageError("say what you would pay an hour: --limit 3.20, --price 3.00 or both")
+    with connection.connect() as client:
+        place = _place(client, scope, near, level)
+        if dry_run:
+            with near_names_shown(client, place):
+                say_preview(client, place, price, limit, as_json=as_json)
+            return
+        if price is not None and limit is not None and price > limit:
+            raise click.UsageError(
+                f"the price, {show_rate(price)}, is above the limit, {show_rate(limit)}; raise the "
+                "limit or lower the price"
+            )
+        until = None if expires is None else clock.now_us() + expires
+        purchase = Purchase(client, place, count, as_json=as_json)
+        try:
+            purchase.order(price, limit, until)
+            if wait is not None:
+                purchase.wait(wait)
+        finally:
+            # Also when interrupted: the orders are in the market, whoever waits for them.
+            purchase.report()
+            purchase.say_what_lives_on()
+        purchase.look_for_the_name()
+    purchase.leave()
+
+
+def _place(client: Client, scope: str | None, near: str | None, level: str | None) -> str:
+    if (scope is None) == (near is None):
+        raise click.UsageError("say where: a SCOPE, or --near HOLDING with --level")
+    if (near is None) != (level is None):
+        raise click.UsageError("--near and --level go together: --near HOLDING --level rack")
+    if near is None or level is None:
+        assert scope is not None
+        return scope
+    try:
+        return client.scope_near(near, int(level) if level.isdecimal() else level)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def say_preview(
+    client: Client, scope: str, price: int | None, limit: int | None, *, as_json: bool
+) -> None:
+    """What an order would do now, as far as its tenant can see."""
+    try:
+        preview = client.preview(scope, price=price, limit=limit)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if not as_json:
+        say(preview.sentence)
+        return
+    quote = preview.quote
+    rate, idle = (None, False) if quote is None else (quote.rate, quote.idle)
+    fills, said = preview.fills_now, preview.sentence
+    say_json(Previewed(scope, preview.price, preview.limit, rate, idle, fills, said))

@@ -1,0 +1,156 @@
+"""What is held: looking at it, watching it, following the rate so far, giving it back."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from laissez.cli.terminal import clock, connection
+from laissez.cli.terminal.amounts import (
+    counted,
+    show_attributes,
+    show_duration,
+    show_rate,
+    show_time,
+)
+from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
+from laissez.cli.terminal.completing import complete_holding
+from laissez.cli.terminal.documents import WouldChange
+from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
+from laissez.cli.terminal.output import (
+    ask,
+    dry_run_option,
+    few,
+    json_option,
+    say,
+    say_json,
+    say_table,
+    yes_option,
+)
+from laissez.cli.terminal.parameters import dollars
+from laissez.client import Client
+from laissez.model import Holding, Release
+
+TENTH_US = 100_000
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Go on, and show every change; Ctrl-C ends it.")
+@click.option("--tenant", help="Whose; for the operator, who sees all without it.")
+@json_option
+def holdings(watch: bool, tenant: str | None, as_json: bool) -> None:
+    """List what is held, and at what rate.
+
+    With --watch and --json each change is one line: the whole list as it is then.
+    """
+    with connection.connect() as client:
+        since = client.status().sequence if watch else None
+        shown = client.holdings(tenant)
+        _show(shown, as_json=as_json)
+        if not watch:
+            return
+        for _ in client.events(after=since, rates=True):
+            now = client.holdings(tenant)
+            if now != shown:
+                shown = now
+                if sys.stdout.isatty():
+                    click.clear()
+                _show(shown, as_json=as_json)
+
+
+def _show(held: tuple[Holding, ...], *, as_json: bool) -> None:
+    if as_json:
+        say_json(held)
+        return
+    now = clock.now_us()
+    rows = [
+        (
+            each.resource,
+            show_rate(each.rate),
+            show_rate(each.limit),
+            f"{show_time(each.since, now)}{_safety(each, now)}",
+            show_attributes(each.attributes),
+        )
+        for each in held
+    ]
+    columns = ("resource", "rate", "limit", "charged since", "attributes")
+    say_table(*columns, rows=rows, right=("rate", "limit"), nothing="nothing is held")
+
+
+def _safety(held: Holding, now_us: int) -> str:
+    """How long a guard keeps it from being lost to price, if it still does."""
+    left_us = (held.safe_until or 0) - now_us
+    return f", safe for {show_duration(left_us - left_us % TENTH_US)}" if left_us > 0 else ""
+
+
+@click.command()
+@click.argument("resource", shell_complete=complete_holding)
+@click.argument("amount", type=dollars)
+@dry_run_option
+@json_option
+def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
+    """Set how far you follow a rate.
+
+    RESOURCE stays yours until its rate is above AMOUNT; if it is already, it is lost at once.
+    """
+    with connection.connect() as client:
+        if not dry_run:
+            with near_names_shown(client, resource):
+                answer = client.set_limit(resource, amount)
+            say_answer(answer, as_json=as_json)
+            return
+        held = _find(client, resource)
+    rate, wanted = show_rate(held.rate), show_rate(amount)
+    if held.rate > amount:
+        message = f"{resource} would be lost: its rate is {rate}, above {wanted}"
+    else:
+        message = f"{resource} would stay yours at {rate}, until the rate is above {wanted}"
+    _say_would(WouldChange((resource,), message), as_json=as_json)
+
+
+def _find(client: Client, resource: str) -> Holding:
+    held = client.holdings()
+    for each in held:
+        if each.resource == resource:
+            return each
+    hint = did_you_mean(resource, (each.resource for each in held))
+    raise click.UsageError(
+        f"you don't hold {resource!r}; 'laissez holdings' lists what you hold{hint}"
+    )
+
+
+def _say_would(would: WouldChange, *, as_json: bool) -> None:
+    if as_json:
+        say_json(would)
+    else:
+        say(would.message)
+
+
+@click.command()
+@click.argument("resources", metavar="[RESOURCE]...", nargs=-1, shell_complete=complete_holding)
+@click.option("--all", "every", is_flag=True, help="All that you hold; asks first.")
+@yes_option
+@dry_run_option
+@json_option
+def release(
+    resources: tuple[str, ...], every: bool, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Give held resources back."""
+    if every == bool(resources):
+        raise click.UsageError("name the resources to give back, or say --all")
+    with connection.connect() as client:
+        if every:
+            resources = tuple(each.resource for each in client.holdings())
+        count = counted(len(resources), "resource")
+        if dry_run:
+            message = f"{count} would be given back: {few(resources)}"
+            _say_would(
+                WouldChange(resources, message if resources else "nothing is held"), as_json=as_json
+            )
+            return
+        if every and resources and not yes:
+            ask(f"Give back {count}?")
+        wanted = [Release(resource) for resource in resources]
+        answers = send_all_shown(client, wanted, "releasing", as_json=as_json)
+    say_answers(answers, as_json=as_json, nothing="nothing is held")

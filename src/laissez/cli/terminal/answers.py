@@ -1,0 +1,82 @@
+"""What became of many changes sent at once: which were made, and why the others were not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from laissez.cli.terminal.exits import Exit, Failure, tell_failure
+from laissez.cli.terminal.output import progress_bar, say, say_json, warn
+from laissez.cli.terminal.sending import SLICE, send_paced
+from laissez.cli.terminal.sentences import LINES_MAX, say_events
+from laissez.client import Client
+from laissez.model import Answer, Instruction, Refused, Rejected
+
+
+def refusal_in(answer: Answer | Refused) -> Refused | None:
+    """The refusal, whether it was the service's or the market's."""
+    if isinstance(answer, Refused):
+        return answer
+    last = answer.events[-1] if answer.events else None
+    return Refused(answer.id, last.code, last.message) if isinstance(last, Rejected) else None
+
+
+def refusals_in(answers: Sequence[Answer | Refused]) -> tuple[Refused, ...]:
+    return tuple(refused for answer in answers if (refused := refusal_in(answer)))
+
+
+def end_with(refused: Sequence[Refused], *, as_json: bool) -> None:
+    """Leave with the code for refusals, if there are any, and say the first few on stderr."""
+    if not refused:
+        return
+    if as_json:
+        tell_failure(Failure(Exit.REFUSED, refused[0].code, refused[0].message), as_json=True)
+    else:
+        for each in refused[:LINES_MAX]:
+            warn(f"laissez: {each.message}")
+        if len(refused) > LINES_MAX:
+            warn(f"laissez: ... and {len(refused) - LINES_MAX:,} more were refused")
+    click.get_current_context().exit(Exit.REFUSED)
+
+
+def send_all_shown(
+    client: Client, instructions: Sequence[Instruction], title: str, *, as_json: bool
+) -> list[Answer | Refused]:
+    """Make many changes, with a bar; an interruption says what was done until then."""
+    outcomes: list[Answer | Refused] = []
+    try:
+        few = len(instructions) <= SLICE
+        with progress_bar(title, as_json=as_json or few) as progress:
+            send_paced(client, instructions, outcomes, progress)
+    except KeyboardInterrupt:
+        if not as_json:
+            done = len(outcomes) - len(refusals_in(outcomes))
+            warn(
+                f"laissez: stopped after {done:,} of {len(instructions):,}; what was on its way "
+                "may be done, too. Run it again for the rest"
+            )
+        raise
+    return outcomes
+
+
+def say_answer(answer: Answer, *, as_json: bool) -> None:
+    """What one change did."""
+    if as_json:
+        say_json(answer)
+    else:
+        say_events(answer.events)
+
+
+def say_answers(answers: Sequence[Answer | Refused], *, as_json: bool, nothing: str) -> None:
+    """What many changes did; ends the command where some were refused."""
+    if as_json:
+        say_json(answers)
+    else:
+        done = [answer for answer in answers if isinstance(answer, Answer)]
+        events = [e for answer in done for e in answer.events if not isinstance(e, Rejected)]
+        if events or not answers:
+            say_events(events, nothing)
+        if len(events) > LINES_MAX:
+            say(f"{len(answers) - len(refusals_in(answers)):,} of {len(answers):,} done")
+    end_with(refusals_in(answers), as_json=as_json)

@@ -1,0 +1,66 @@
+"""What somebody may have meant: the names that are nearest to one that is not there.
+
+Scopes are looked for among those that the asker may know anyway: an operator's are those of the
+topology, a tenant's the trees and the scopes around what it holds. When they can't be asked for,
+nothing is suggested; the first refusal is what is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+
+from laissez.client import Client
+from laissez.client.errors import LaissezError, Refusal
+from laissez.model import Code
+
+COMPARED_MAX = 5_000
+NOT_THERE = frozenset({Code.SCOPE_NOT_VISIBLE, Code.UNKNOWN_SCOPE, Code.UNKNOWN_RESOURCE})
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean h100/us-east?`, or nothing if no name is near."""
+    # Long lists are those of single resources: whoever mistypes one has mistyped a scope, first.
+    among = sorted(set(known) - {name}, key=lambda each: (each.count("/"), each))[:COMPARED_MAX]
+    as_deep = [each for each in among if each.count("/") == name.count("/")]
+    found = get_close_matches(name, as_deep, n=2) or get_close_matches(name, among, n=1)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+def with_scopes_above(paths: Iterable[str]) -> set[str]:
+    """These paths and every scope that they lie under."""
+    known: set[str] = set()
+    for path in paths:
+        while path and path not in known:
+            known.add(path)
+            path = path.rpartition("/")[0]
+    return known
+
+
+def scopes_known(client: Client) -> set[str]:
+    """The scopes of which whoever asks may know."""
+    status = client.status()
+    if status.tenant is None:
+        return with_scopes_above(each.resource for each in client.resources())
+    return {*status.trees, *with_scopes_above(each.resource for each in client.holdings())}
+
+
+def scope_meant(client: Client, scope: str) -> str:
+    """As `did_you_mean`, for a scope that is not there."""
+    try:
+        return did_you_mean(scope, scopes_known(client))
+    except LaissezError:
+        return ""
+
+
+@contextmanager
+def near_names_shown(client: Client, scope: str) -> Iterator[None]:
+    """A refusal because a scope is not there says which one may have been meant."""
+    try:
+        yield
+    except Refusal as refused:
+        if refused.code not in NOT_THERE:
+            raise
+        hint = scope_meant(client, scope)
+        raise Refusal(refused.code, f"{refused.message}{hint}", refused.retry_after_ms) from None

@@ -1,0 +1,132 @@
+"""HTTP with an end to everything: to a head, to a body, to an answer that nobody takes.
+
+uvicorn speaks HTTP and bounds the size of heads; here they are bounded in time, too, each from its
+first byte to its last, so that dripping helps nobody. Between two requests a connection may rest
+for a while. Once a request has shown a token the connection belongs to whoever that is: it counts
+as one of its connections, and what waits in it unread as its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http import h11_impl
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from laissez.exchange.access import Principal
+from laissez.service.entrance import HANDSHAKE_S, Visitor
+from laissez.service.unread import UnreadBytes
+
+h11: Any = h11_impl.h11  # type: ignore[attr-defined]  # uvicorn's, as it is uvicorn's connection
+
+HEAD_S = HANDSHAKE_S
+BODY_S = 10.0
+ANSWER_S = 30.0
+VISITOR = "visitor"
+HTTP = "http"
+
+
+class PatientHttp(H11Protocol):
+    """One HTTP connection, with as much patience as is due."""
+
+    def __init__(self, visitor: Visitor, unread: UnreadBytes, **options: Any) -> None:
+        super().__init__(**options)
+        self.app_state = {**self.app_state, VISITOR: visitor, HTTP: self}
+        self.principal: Principal | None = None
+        self.unread = 0
+        self._visitor = visitor
+        self._unread = unread
+        self._waits_for = ""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._taken: asyncio.TimerHandle | None = None
+        self._left_unread = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._visitor.transport = transport
+        self._wait_for("head")
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch(has_come=True)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch(has_come=bool(self.conn.trailing_data[0]))
+        if self.principal is not None and not self.transport.is_closing():
+            self._unread.note(self)
+        if self._taken is None and self.unread_bytes():
+            self._left_unread = self.unread_bytes()
+            self._taken = self.loop.call_later(ANSWER_S, self._check_taken)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._end()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._wait_for("")
+        self._end_belonging()
+        super().handle_websocket_upgrade(event)
+
+    def _watch(self, *, has_come: bool) -> None:
+        """What is waited for now, and since when? More of the same starts no new deadline."""
+        state = self.conn.their_state
+        if state is h11.IDLE and has_come:
+            self._wait_for("head")
+        elif state is h11.SEND_BODY:
+            self._wait_for("body")
+        else:
+            self._wait_for("")
+
+    def _wait_for(self, what: str) -> None:
+        if what == self._waits_for:
+            return
+        self._waits_for = what
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if what:
+            seconds = HEAD_S if what == "head" else BODY_S
+            self._deadline = self.loop.call_later(seconds, self.abort)
+
+    def _check_taken(self) -> None:
+        """An answer, or several, lay here for a while: was anything of it read meanwhile?"""
+        self._taken = None
+        left = self.unread_bytes()
+        if left and left >= self._left_unread:
+            self.abort()
+        elif left:
+            self._left_unread = left
+            self._taken = self.loop.call_later(ANSWER_S, self._check_taken)
+
+    # Whose connection it is -------------------------------------------------------------------
+
+    def belongs_to(self, principal: Principal) -> bool:
+        """A request has shown a token; False if its owner has too many connections."""
+        if self.principal is not principal:
+            if not principal.connect():
+                return False
+            self._end_belonging()
+            self.principal = principal
+            self._visitor.is_known()
+        return True
+
+    def unread_bytes(self) -> int:
+        return self.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def _end_belonging(self) -> None:
+        if self.principal is not None:
+            self._unread.forget(self)
+            self.principal.disconnect()
+            self.principal = None
+
+    def _end(self) -> None:
+        self._wait_for("")
+        if self._taken is not None:
+            self._taken.cancel()
+        self._end_belonging()
+        self._visitor.is_gone()

@@ -1,0 +1,180 @@
+"""Who is next, and who has to make room: first come first served, with preemption, fair share.
+
+Preemption: an inference service that finds nothing free takes a node from a training job, of the
+one that arrived last first. Training pays spot prices for that. Batch jobs neither take nor give.
+
+Fair share is dominant-resource fairness (Ghodsi et al., NSDI 2011), as queueing schedulers apply
+it: kinds of node are the resources; whoever has the smallest share of the kind that it has most of
+is next. Who has waited for a while takes a node of a kind from whoever has the largest share of
+those who have one, if the one who gets it has no larger share after that than the one who loses it,
+and if that makes the largest share smaller, or at least the two more alike in this kind. The while
+is that for which YARN's capacity scheduler warns before it kills.
+
+Of a tenant that has to give up a node, the node goes that it misses least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import msgspec
+
+from laissez.model.paths import tree_of
+from laissez.simulation.kernel.stage import Tenant
+
+ENOUGH = 1e-9
+WARNING_US = 15_000_000
+Totals = Mapping[str, int]
+
+
+class Asker(msgspec.Struct, eq=False):
+    """A tenant in the line: what it has, what it wants, and since when it has wanted something."""
+
+    tenant: Tenant
+    arrives_us: int
+    may_preempt: bool
+    is_preemptible: bool
+    prices: Mapping[str, int]
+    may_use_all: bool = True
+    """Every node there is lies where it may order."""
+    since_us: int = 0
+    wanted: dict[str, int] = {}
+    given: dict[str, int] = {}
+    """Of what it wants, by kind, what it has got since it said so."""
+    held: dict[str, None] = {}
+    counts: dict[str, int] = {}
+    """How many it has, by kind."""
+    given_back_us: dict[str, int] = {}
+    """When it last gave back one of a kind, by kind."""
+    known_share: float | None = None
+    """Of what it has now; rules ask for it far more often than nodes change hands."""
+
+    @property
+    def name(self) -> str:
+        return self.tenant.name
+
+    def price_of(self, resource: str) -> int:
+        return self.prices[tree_of(resource)]
+
+    def lacking(self) -> Iterator[str]:
+        """The kinds of which one more would help, best first."""
+        got = sum(count / self.wanted[kind] for kind, count in self.given.items() if count)
+        if got < 1 - ENOUGH:
+            yield from self.wanted
+
+    def least_missed(self, kind: str | None = None) -> Iterator[str]:
+        """What it has, of a kind or all; the node that it misses least first."""
+        nodes = [*reversed(self.held)] if kind is None else self.of_kind(kind)[::-1]
+        yield from sorted(nodes, key=lambda node: self.tenant.app.worth_of_losing(node).full)
+
+    def of_kind(self, kind: str) -> list[str]:
+        return [node for node in self.held if tree_of(node) == kind]
+
+    def take(self, node: str) -> None:
+        self.held[node] = None
+        self.counts[tree_of(node)] = self.count(tree_of(node)) + 1
+        self.known_share = None
+
+    def drop(self, node: str) -> None:
+        del self.held[node]
+        self.counts[tree_of(node)] -= 1
+        self.known_share = None
+
+    def count(self, kind: str) -> int:
+        """How many of a kind it has."""
+        return self.counts.get(kind, 0)
+
+    def share(self, totals: Totals) -> float:
+        """The share of the kind that it has most of; the totals are the same throughout a run."""
+        if self.known_share is None:
+            self.known_share = self.share_with(totals)
+        return self.known_share
+
+    def share_with(self, totals: Totals, more: str | None = None, less: str | None = None) -> float:
+        """The same with one more of a kind, or one less."""
+        return max(
+            (
+                (self.count(kind) + (kind == more) - (kind == less)) / total
+                for kind, total in totals.items()
+            ),
+            default=0.0,
+        )
+
+
+class Rule(Protocol):
+    @property
+    def sells_spot(self) -> bool:
+        """Whether those who may be preempted pay spot prices."""
+
+    def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
+        """Who is next: the lowest."""
+
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        """Whether it may take a node from somebody, now."""
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        """Those of the holders who may have to give up a node, whoever takes it; first who gives
+        first."""
+
+    def victim(
+        self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
+    ) -> Asker | None:
+        """Who of them has to give up a node of this kind to one who may take, if anybody."""
+
+
+class FirstCome:
+    sells_spot = False
+
+    def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
+        return asker.since_us, asker.arrives_us, asker.name
+
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        return False
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        return []
+
+    def victim(
+        self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
+    ) -> Asker | None:
+        return _first_other(taker, givers)
+
+
+class Preempting(FirstCome):
+    sells_spot = True
+
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        return asker.may_preempt
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        preemptible = (each for each in holders if each.is_preemptible)
+        return sorted(preemptible, key=lambda each: (each.arrives_us, each.name), reverse=True)
+
+
+class FairShare:
+    sells_spot = False
+
+    def rank(self, asker: Asker, totals: Totals) -> tuple[float, int, str]:
+        return asker.share(totals), asker.since_us, asker.name
+
+    def may_take(self, asker: Asker, at_us: int) -> bool:
+        return at_us - asker.since_us >= WARNING_US
+
+    def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
+        return sorted(holders, key=lambda each: (each.share(totals), each.name), reverse=True)
+
+    def victim(
+        self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
+    ) -> Asker | None:
+        richest = _first_other(taker, givers)
+        if richest is None:
+            return None
+        left = richest.share_with(totals, less=kind)
+        is_fair = taker.share_with(totals, more=kind) <= left + ENOUGH
+        is_progress = left < richest.share(totals) or taker.count(kind) + 2 <= richest.count(kind)
+        return richest if is_fair and is_progress else None
+
+
+def _first_other(taker: Asker, givers: Iterable[Asker]) -> Asker | None:
+    return next((each for each in givers if each is not taker), None)

@@ -1,9 +1,0 @@
-"""What can be wrong with an inference service: how it is described, or what it is told."""
-
-from __future__ import annotations
-
-from laissez.workloads.application import BadApplication
-
-
-class InferenceProblem(BadApplication):
-    """A sentence that says what is wrong and what to do."""

@@ -1,0 +1,453 @@
+"""What the command line says to a person: before it does harm, while it works, and of a typo."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+
+from counter import NOON_US, CounterClient
+from laissez.cli.main import cli
+from laissez.cli.tenant.waiting import WaitingLine
+from laissez.cli.terminal import amounts
+from laissez.client.errors import ConnectionFailed, Unauthenticated
+from laissez.model import (
+    CordonScope,
+    Instruction,
+    OfferResource,
+    Quote,
+    Refused,
+    Release,
+    TokenInfo,
+)
+from shop import Shop
+
+REPO = Path(__file__).parents[1]
+
+# --- before harm is done ------------------------------------------------------------------------
+
+
+def test_a_drain_is_agreed_on(shop: Shop) -> None:
+    """Nothing is drained before a yes to how much is held, by how many, and how much is idle."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    shop.rival(2_000_000, 2_000_000)
+    shop.become("operator")
+    before = list(shop.counter.sent)
+    no = shop.run("topology", "drain", "h100", typed="n\n")
+    assert no.exit_code == 1 and "nothing was changed" in no.stderr
+    assert "h100: 2 held by 2 tenants, 1 idle" in no.stderr and "end without notice" in no.stderr
+    assert "say --yes" in shop.error("topology", "drain", "h100", exit_code=2)
+    assert shop.counter.sent == before
+    assert shop.run("topology", "drain", "h100", "--grace", "0s", typed="y\n").exit_code == 0
+    assert shop.operator.holdings() == ()
+
+
+def test_a_drain_can_be_tried(shop: Shop) -> None:
+    """--dry-run tells programs what is held, by whom, and what is idle; nothing is cordoned."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    shop.become("operator")
+    plan = shop.json("topology", "drain", "h100/east/r1", "--grace", "30m", "--dry-run")
+    assert plan["resources"] == ["h100/east/r1/g0"] and plan["idle"] == ["h100/east/r1/g1"]
+    assert plan["tenants"] == ["ml"] and plan["grace_us"] == 1_800_000_000
+    assert shop.operator.floors().cordons == ()
+
+
+def test_an_interrupted_drain_says_what_stays(shop: Shop) -> None:
+    """Ctrl-C leaves the cordon, and the way to lift it is told."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    shop.become("operator")
+    shop.counter.later(interrupt)
+    told = shop.error("topology", "drain", "h100/east/r1", "--yes", exit_code=130)
+    assert "'laissez topology uncordon h100/east/r1' opens it again" in told
+    assert shop.operator.floors().cordons == ("h100/east/r1",)
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_each_row_of_a_plan_has_its_own_count(shop: Shop, tmp_path: Path) -> None:
+    """What a withdrawal would end is told row by row, not as one total on all of them."""
+    shop.operator.do(OfferResource("h100/west/r9/g0"))
+    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    shop.become("operator")
+    rows = shop.text(
+        "topology", "apply", str(REPO / "examples" / "cluster.yaml"), "--dry-run"
+    ).splitlines()
+    ends = {row.split()[2]: row for row in rows if row.startswith("withdraw")}
+    assert "would end 2 holdings" in ends["h100/east/r1/g[0-1]"]
+    assert "none is held" in ends["h100/east/r2/g0"]
+    assert "none is held" in ends["h100/west/r9/g0"]
+
+
+def test_the_last_operator_is_asked(shop: Shop) -> None:
+    """The last living operator's token is revoked after a yes that knows the way back in."""
+    shop.become("operator")
+    now = shop.counter.now
+    shop.counter.tokens += [
+        TokenInfo("op-1", "operator", None, 0, None, None, ""),
+        TokenInfo("op-2", "operator", None, 0, now - 1, None, "expired"),
+        TokenInfo("op-3", "operator", None, 0, None, 5, "revoked"),
+        TokenInfo("t-1", "tenant", "ml", 0, None, None, ""),
+    ]
+    no = shop.run("tokens", "revoke", "op-1", typed="n\n")
+    assert no.exit_code == 1 and "--new-operator-token" in no.stderr
+    assert "say --yes" in shop.error("tokens", "revoke", "op-1", exit_code=2)
+    assert shop.json("tokens", "revoke", "op-1", "--yes")["token"] == "op-1"
+    assert shop.text("tokens", "revoke", "t-1") == "token t-1 for tenant ml is revoked\n"
+    shop.counter.tokens.append(TokenInfo("op-4", "operator", None, 0, None, None, ""))
+    assert shop.text("tokens", "revoke", "op-1") == "token op-1 for operator is revoked\n"
+
+
+def test_revoking_the_own_token_is_no_error(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service hangs up on a token that has just died; the command says so, and ends well."""
+    operator = shop.become("operator")
+    shop.counter.tokens.append(TokenInfo("op-1", "operator", None, 0, None, None, ""))
+
+    def hang_up(token_id: str) -> TokenInfo:
+        raise Unauthenticated("unauthenticated", "this token has expired or was revoked")
+
+    monkeypatch.setattr(operator, "revoke_token", hang_up)
+    told = shop.text("tokens", "revoke", "op-1", "--yes")
+    assert told.startswith("token op-1 for operator is revoked\nit was your own")
+    assert shop.json("tokens", "revoke", "op-1", "--yes")["revoked_us"] == shop.counter.now
+
+
+# --- what did not come back ---------------------------------------------------------------------
+
+
+def test_uncordon_says_what_is_missing(shop: Shop) -> None:
+    """What was withdrawn by name stays out, and so does what lies under another cordon."""
+    shop.operator.do(CordonScope("h100/east/r1"))
+    shop.operator.do(CordonScope("h100/east"))
+    shop.become("operator")
+    told = shop.text("topology", "uncordon", "h100/east")
+    assert told.startswith("h100/east is open again: 1 resource back\n")
+    assert "still cordoned: h100/east/r1: h100/east/r1/g[0-1]; 'laissez topology uncordon" in told
+    done = shop.json("topology", "uncordon", "h100/east/r1")
+    assert done["back"] == ["h100/east/r1/g0", "h100/east/r1/g1"]
+    assert (done["cordons"], done["cordoned"], done["withdrawn"]) == ([], [], [])
+
+
+def test_uncordon_says_what_a_drain_withdrew(shop: Shop) -> None:
+    """After a drain whose grace was over, what it withdrew is named, with the way to it."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    shop.become("operator")
+    shop.run("topology", "drain", "h100/east/r1", "--grace", "0s", "--yes")
+    told = shop.text("topology", "uncordon", "h100/east/r1")
+    assert "h100/east/r1 is open again: 1 resource back\n" in told
+    assert "not back, because withdrawn by name: h100/east/r1/g0\n" in told
+    assert "'laissez topology apply FILE' brings back" in told
+
+
+def test_uncordon_that_brings_nothing_back_says_so(shop: Shop) -> None:
+    """Where all was held and withdrawn, nothing comes back, and all of it is named."""
+    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    shop.become("operator")
+    shop.run("topology", "drain", "h100/east/r1", "--grace", "0s", "--yes")
+    done = shop.json("topology", "uncordon", "h100/east/r1")
+    assert done["back"] == [] and done["withdrawn"] == ["h100/east/r1/g0", "h100/east/r1/g1"]
+
+
+def test_uncordon_does_not_guess(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the stream can't tell any more what was withdrawn, that is said."""
+    operator = shop.become("operator")
+
+    def gone(**wanted: object) -> object:
+        raise ConnectionFailed("nobody answers")
+
+    monkeypatch.setattr(operator, "events", gone)
+    operator.do(CordonScope("h100"))
+    told = shop.text("topology", "uncordon", "h100")
+    assert "3 resources back" in told and "is not known here" in told
+
+
+# --- a typo -------------------------------------------------------------------------------------
+
+
+def test_a_floor_for_nothing_is_warned_of(shop: Shop) -> None:
+    """A floor may come before its resources; but a scope that exists nowhere is no silence."""
+    shop.become("operator")
+    set_for_nothing = shop.run("floor", "set", "h100/eats", "3")
+    assert set_for_nothing.exit_code == 0 and "is $3.00/h" in set_for_nothing.stdout
+    assert "there is nothing under h100/eats now" in set_for_nothing.stderr
+    assert "did you mean h100/east?" in set_for_nothing.stderr
+    assert "nothing under" in shop.run("floor", "set", "h10", "3", "--dry-run").stderr
+    assert shop.run("floor", "set", "h100/east", "3").stderr == ""
+    told = shop.run("guard", "set", "h10", "--rise", "25%", "--window", "1s").stderr
+    assert "the guards wait for what is added; did you mean h100?" in told
+    assert shop.run("floor", "set", "h100/eats", "0").stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("quote", "h10"), "did you mean h100?"),
+        (("buy", "h10", "--price", "3"), "did you mean h100?"),
+        (("buy", "h10", "--limit", "3"), "did you mean h100?"),
+        (("buy", "h10", "--limit", "3", "--dry-run"), "check the name"),
+        (("amend", "o-", "--price", "3", "--dry-run"), "did you mean o-6?"),
+        (("limit", "h100/east/r1/g7", "3", "--dry-run"), "did you mean h100/east/r1/g0?"),
+        (("limit", "h100/east/r1/g7", "3"), "did you mean h100/east/r1/g0?"),
+    ],
+)
+def test_a_tenant_is_told_what_it_may_have_meant(
+    shop: Shop, words: tuple[str, ...], meant: str
+) -> None:
+    """A name that is not there is answered with the nearest that the tenant knows."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    shop.run("buy", "h100/east/r1", "--price", "1")
+    told = shop.run(*words)
+    assert told.exit_code in (1, 2) and meant in told.stderr
+
+
+@pytest.mark.parametrize("words", [("cordon", "h100/eats"), ("drain", "h100/eats", "--yes")])
+def test_an_operator_is_told_what_it_may_have_meant(shop: Shop, words: tuple[str, ...]) -> None:
+    """Scopes of the topology are suggested, and cordons where one is to be lifted."""
+    shop.become("operator")
+    assert "did you mean h100/east?" in shop.error("topology", *words, exit_code=1)
+    shop.operator.do(CordonScope("h100/east/r1"))
+    assert "mean h100/east/r1?" in shop.error("topology", "uncordon", "h100/eats/r1", exit_code=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("qoute", "h100"), "Did you mean 'quote'? See 'laissez --help'"),
+        (("topology", "aply"), "Did you mean 'apply'?"),
+        (("buy", "h100", "--limt", "3"), "'--limit'"),
+    ],
+)
+def test_commands_and_options_are_suggested(shop: Shop, words: tuple[str, ...], meant: str) -> None:
+    """A command, a subcommand or an option with a slip of the finger names its neighbour."""
+    assert meant in shop.error(*words, exit_code=2)
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+
+def test_refusals_speak_of_acts_and_dollars(shop: Shop) -> None:
+    """No name of a message, no micro-dollars."""
+    told = shop.error("floor", "set", "h100", "3", exit_code=1)
+    assert "setting a floor needs an operator's token, and yours is a tenant's" in told
+    told = shop.error("buy", "h100", "--price", "3", "--limit", "2", exit_code=2)
+    assert "the price, $3.00/h, is above the limit, $2.00/h" in told
+    for words in (("buy", "h100", "--price", "0"), ("amend", "o-5", "--limit", "0")):
+        assert "write it like 3.20" in shop.error(*words, exit_code=2)
+    shop.run("buy", "h100", "--price", "1", "--limit", "1.50")
+    told = shop.error("amend", "o-5", "--price", "3", exit_code=1)
+    assert "the price, $3.00/h, is above the limit, $1.50/h" in told
+
+
+def test_a_rate_has_no_more_than_four_decimals() -> None:
+    """Rounded up: who types in what was shown pays enough."""
+    assert amounts.show_rate(7_206_002) == "$7.2061/h"
+    assert amounts.show_rate(7_206_000) == "$7.206/h"
+    assert amounts.show_duration(56_993_035) == "56.993s"
+
+
+# --- many at once -------------------------------------------------------------------------------
+
+
+class Allowance:
+    """A client's `send_all` behind an allowance: so many at a time, then wait."""
+
+    def __init__(self, client: CounterClient, at_once: int) -> None:
+        self._send_all = client.send_all
+        self._at_once = at_once
+        self.calls = 0
+        self.interrupt_at: int | None = None
+
+    def __call__(self, instructions: Iterable[Instruction], **_: Any) -> list[Any]:
+        self.calls += 1
+        if self.calls == self.interrupt_at:
+            raise KeyboardInterrupt
+        wanted = list(instructions)
+        said: list[Any] = list(self._send_all(wanted[: self._at_once]))
+        late = Refused(1, "too_many_requests", "slow down", 500)
+        return said + [late] * (len(wanted) - len(said))
+
+
+def test_many_orders_keep_to_the_allowance(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused for now is sent again, after as long as the service says; the summary is
+    short, and programs get all of it. The same command ends them all."""
+    client = shop.become("tenant", "ml")
+    allowance = Allowance(client, at_once=100)
+    monkeypatch.setattr(client, "send_all", allowance)
+    result = shop.run("buy", "h100", "--count", "600", "--price", "1")
+    assert result.exit_code == 3 and "refused" not in result.stdout
+    assert result.stdout.endswith("600 wait: o-5, o-6, o-7, o-8, o-9 and 595 more\n")
+    assert "'laissez cancel --all'" in result.stderr
+    assert shop.counter.now >= NOON_US + 2_500_000
+    assert len(client.orders()) == 600
+    told = shop.text("cancel", "--all")
+    assert told.endswith("600 of 600 done\n") and len(told.splitlines()) < 30
+    assert client.orders() == ()
+    bought = shop.json("buy", "h100", "--count", "300", "--price", "1", exit_code=3)
+    assert len(bought["waiting"]) == 300 and bought["refused"] == []
+
+
+def test_many_fills_are_summed_up(shop: Shop) -> None:
+    """A few rows, and how many more; release gives back all of them."""
+    for at in range(40):
+        shop.operator.do(OfferResource(f"h100/east/r3/g{at}"))
+    told = shop.text("buy", "h100", "--count", "43", "--price", "2")
+    assert "... and 23 more; --json has all\n43 of 43 filled\n" in told
+    assert "43 of 43 done" in shop.text("release", "--all", "--yes")
+
+
+def test_an_allowance_that_never_comes_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a minute of refusals, what is left is refused."""
+    client = shop.become("tenant", "ml")
+    monkeypatch.setattr(client, "send_all", Allowance(client, at_once=0))
+    result = shop.run("buy", "h100", "--count", "600", "--price", "1")
+    assert result.exit_code == 1 and "600 refused" in result.stdout
+    assert shop.counter.now < NOON_US + 70_000_000
+
+
+def test_an_interruption_between_orders_says_what_was_done(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the middle: what was placed, what may be, and how to take it back."""
+    client = shop.become("tenant", "ml")
+    allowance = Allowance(client, at_once=250)
+    allowance.interrupt_at = 3
+    monkeypatch.setattr(client, "send_all", allowance)
+    result = shop.run("buy", "h100", "--count", "1000", "--price", "1")
+    assert result.exit_code == 130
+    assert "0 of 1,000 filled; 500 wait" in result.stdout
+    assert "stopped with 500 orders left; up to 250 of them may be" in result.stderr
+    assert "'laissez cancel --all' ends them" in result.stderr
+    allowance.interrupt_at = allowance.calls + 2
+    result = shop.run("cancel", "--all")
+    assert result.exit_code == 130 and "stopped after 250 of 500" in result.stderr
+    assert len(client.orders()) == 250
+
+
+def test_an_interrupted_apply_says_how_to_go_on(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Applying the file again does the rest."""
+    operator = shop.become("operator")
+
+    def stop(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(operator, "send_all", stop)
+    words = ("topology", "apply", str(REPO / "examples" / "cluster.yaml"), "--yes")
+    assert "apply the file again for the rest" in shop.error(*words, exit_code=130)
+
+
+# --- waiting ------------------------------------------------------------------------------------
+
+
+def test_who_stops_waiting_is_told_that_the_order_lives_on(shop: Shop) -> None:
+    """After Ctrl-C, and when the wait is over; programs have it in what is printed."""
+    for _ in range(3):
+        shop.rival(2_000_000, 9_000_000)
+    shop.counter.later(interrupt)
+    told = shop.error("buy", "h100", "--price", "3", "--wait", "2s", exit_code=130)
+    assert told.strip() == "laissez: the order lives on; 'laissez cancel o-8' ends it"
+    words = ("buy", "h100", "--count", "2", "--price", "3", "--wait", "2s")
+    told = shop.error(*words, exit_code=3)
+    assert told == "laissez: the orders live on; 'laissez cancel o-9 o-10' ends them\n"
+    result = shop.run(*words, "--json")
+    assert result.stderr == "" and len(json.loads(result.stdout)["waiting"]) == 2
+
+
+def test_waiting_does_not_poll(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What becomes of orders is heard on the stream: the list of orders is not asked for."""
+    for _ in range(3):
+        shop.rival(2_000_000, 9_000_000)
+    client = shop.become("tenant", "ml")
+    followed: list[tuple[str, ...]] = []
+    follow = client.follow_orders
+
+    def follow_orders(orders: Iterable[str], **terms: Any) -> Any:
+        followed.append(tuple(orders))
+        return follow(followed[-1], **terms)
+
+    monkeypatch.setattr(client, "follow_orders", follow_orders)
+    rival = shop.counter.client("tenant", "bio")
+    shop.counter.later(lambda: rival.do(Release("h100/east/r1/g1")))
+    assert shop.json("buy", "h100", "--price", "3", "--wait", "9s")["filled"]
+    assert followed == [("o-8",)]
+
+
+@pytest.mark.parametrize(
+    ("quote", "why"),
+    [
+        (Quote(2_500_000, False), "h100: all held, from $2.50/h; nobody leaves at $1.40/h yet"),
+        (Quote(2_500_000, True), "h100: free at $2.50/h, above your limit of $1.50/h"),
+        (None, "h100: nothing that is not yours already"),
+    ],
+)
+def test_the_waiting_line_says_why(shop: Shop, quote: Quote | None, why: str) -> None:
+    """How long of how long, how far it has come, and why it waits, in 80 columns."""
+    line = WaitingLine("h100", 1_400_000, 1_500_000, 60_000_000, lambda: "3 of 8 filled")
+    assert line.__rich__().plain == "waiting 0s of 1m: 3 of 8 filled; Ctrl-C stops waiting\n"
+    line.quote, line.is_quoted = quote, True
+    shop.counter.now += 12_400_000
+    first, second = line.__rich__().plain.splitlines()
+    assert first.startswith("waiting 12s of 1m") and second == why
+    assert max(len(first), len(second)) <= 80
+
+
+# --- completion ---------------------------------------------------------------------------------
+
+
+def completed(*words: str) -> list[str]:
+    """What the shell is offered for the last of these words."""
+    shell = ShellComplete(cli, {}, "laissez", "_LAISSEZ_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_completion_offers_names(shop: Shop) -> None:
+    """Scopes, holdings and orders of the tenant; scopes level by level for the operator."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    shop.run("buy", "h100", "--price", "1")
+    assert completed("quote", "h") == [
+        "h100",
+        "h100/east",
+        "h100/east/r1",
+        "h100/east/r1/g0",
+    ]
+    assert completed("quote", "h100", "h100/east/r1/") == ["h100/east/r1/g0"]
+    assert completed("release", "") == ["h100/east/r1/g0"]
+    assert completed("release", "h100/east/r1/g0", "") == []
+    assert completed("cancel", "o") == ["o-6"]
+    assert completed("buy", "--near", "h") == ["h100/east/r1/g0"]
+    shop.become("operator")
+    assert completed("topology", "drain", "h100/east/") == ["h100/east/r1", "h100/east/r2"]
+    assert completed("floor", "set", "") == ["h100"]
+    shop.operator.do(CordonScope("h100/east/r1"))
+    assert completed("topology", "uncordon", "") == ["h100/east/r1"]
+
+
+def test_completion_is_silent(shop: Shop, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where nobody answers, nothing is offered and nothing is said; a second is enough to know."""
+    asked: list[float] = []
+
+    def fail(*_: object, patience_s: float) -> object:
+        asked.append(patience_s)
+        raise ConnectionFailed("nobody answers")
+
+    shop.connect_with(fail)
+    assert completed("quote", "h") == []
+    assert asked == [1.0] and capfd.readouterr() == ("", "")
+
+
+# --- the rooms ----------------------------------------------------------------------------------
+
+
+def test_what_all_need_knows_no_command() -> None:
+    """Rooms of commands import `terminal` and not each other; it imports none of them."""
+    rooms = {"everybody", "tenant", "operator", "evaluator"}
+    for file in (REPO / "src" / "laissez" / "cli").glob("*/*.py"):
+        others = rooms - {file.parent.name}
+        text = file.read_text()
+        assert [room for room in others if f"laissez.cli.{room}" in text] == [], file
