@@ -104,7 +104,7 @@ def test_bare_it_plays_scenarios_and_reads_files(installed_with: Installed) -> N
     assert "never below" in said(bare.laissez("inframap", "check", str(file)))
     assert "laissez" in said(bare.laissez("completion", "bash"))
     python = str(bare.root / "bin" / "python")
-    assert "Revenue" in said(bare.run(python, "-m", "laissez.demo", "--speed", "0"))
+    assert "Revenue" in said(bare.run(python, "-m", "laissez.sample.story", "--speed", "0"))
 
 
 def test_bare_it_trades(installed_with: Installed, real: Served) -> None:
@@ -143,7 +143,8 @@ def running(there: Installation, *words: str, **environment: str) -> Iterator[IO
 def test_with_service_it_serves(installed_with: Installed) -> None:
     """An exchange is started, and asked from the same installation, also over REST."""
     there = installed_with("service")
-    with running(there, "up", "journal", "--port", "0", "--json") as lines:
+    options = ("--port", "0", "--allow-private-webhooks", "--json")
+    with running(there, "up", "journal", *options) as lines:
         started = json.loads(lines.readline())
         login = {"LAISSEZ_URL": started["url"], "LAISSEZ_TOKEN": started["operator_token"]}
         assert "operator" in said(there.laissez("status", **login))

@@ -106,9 +106,10 @@ def test_what_only_an_extra_of_a_package_asks_for_is_missed(clone: Path) -> None
 def test_an_install_that_breaks_off_is_begun_again(clone: Path) -> None:
     """What it left is not taken for whole, whatever was there before."""
     there = bring(clone)
-    (there.root / ".ready").touch()
-    os.utime(clone / "requirements.txt")  # a newer lock, and a network that is down
-    done = make(clone, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull)
+    for step in (".locked", ".ready"):  # from before the lock was changed
+        (there.root / step).touch()
+        os.utime(there.root / step, (1, 1))
+    done = make(clone, PIP_NO_INDEX="1", PIP_CONFIG_FILE=os.devnull)  # the network is down
     assert done.returncode != 0
     assert "installing what is locked" in done.stdout
     assert not is_ready(clone)
