@@ -9,6 +9,10 @@ stalls is charged for every request that it kept waiting. A connection with `IN_
 unanswered requests sends nothing until one is answered; what was due meanwhile is sent late, not
 dropped.
 
+Traders that wait can have two servers, in turns of half a second: whatever else happens on the
+machine happens to both, and what one does as a share of the other can be told, even where neither
+figure means much by itself.
+
 Reads its plan as JSON from standard input, writes what it saw as JSON to the file named there.
 """
 
@@ -30,10 +34,13 @@ from laissez.bench.trader import IN_FLIGHT_MAX, Trader, clock, percentile
 
 TICK_S = 0.001
 DRAIN_S = 10.0
+TURN_S = 0.5
 
 
 class Plan(msgspec.Struct, frozen=True):
-    url: str
+    """`seconds` is how long each of the servers at `urls` has the load."""
+
+    urls: list[str]
     tokens: list[str]
     connections: int
     requests_per_s: int | None
@@ -62,30 +69,59 @@ class Seen(msgspec.Struct, frozen=True):
     acknowledged: dict[str, list[tuple[int, int]]]
 
 
-async def run(plan: Plan) -> Seen:
-    traders = [await _connect(plan, number) for number in range(plan.connections)]
+class Side:
+    """One server, and the traders who have it."""
+
+    def __init__(self, traders: list[Trader]) -> None:
+        self.traders = traders
+        self.seconds = 0.0
+        self.cpu_s = 0.0
+
+
+async def run(plan: Plan) -> list[Seen]:
+    """What was seen of each server."""
+    sides = [Side(await _connect_all(plan, url)) for url in plan.urls]
     gc.collect()
     gc.freeze()
-    await _send(plan, traders, plan.warm_up_s, plan.seed)
-    for trader in traders:
-        trader.latencies_s.clear()
-        trader.accepted = trader.refused = 0
+    for side in sides:
+        await _send(plan, side.traders, plan.warm_up_s, plan.seed)
+        await _until_answered(side.traders)
+        for trader in side.traders:
+            trader.latencies_s.clear()
+            trader.accepted = trader.refused = 0
+    if len(sides) == 1:
+        await _take_turn(plan, sides[0], plan.seconds)
+    while (first := min(sides, key=lambda side: side.seconds)).seconds < plan.seconds:
+        await _take_turn(plan, first, min(TURN_S, plan.seconds - first.seconds))
+        await _until_answered(first.traders)
+    for side in sides:
+        await _until_answered(side.traders)
+    return [_summary(plan, side) for side in sides]
+
+
+async def _take_turn(plan: Plan, side: Side, seconds: float) -> None:
     begun, cpu = clock(), process_time()
-    await _send(plan, traders, plan.seconds, plan.seed + 1)
-    sent = clock() - begun
-    used = (process_time() - cpu) / sent
+    await _send(plan, side.traders, seconds, plan.seed + 1)
+    side.seconds += clock() - begun
+    side.cpu_s += process_time() - cpu
+
+
+async def _until_answered(traders: list[Trader]) -> None:
     latest = clock() + DRAIN_S
     while clock() < latest and any(trader.in_flight for trader in traders):
-        await asyncio.sleep(0.01)
-    return _summary(plan, traders, sent, used)
+        await asyncio.sleep(TICK_S)
 
 
-async def _connect(plan: Plan, number: int) -> Trader:
+async def _connect_all(plan: Plan, url: str) -> list[Trader]:
+    return [await _connect(plan, url, number) for number in range(plan.connections)]
+
+
+async def _connect(plan: Plan, url: str, number: int) -> Trader:
     index = number % len(plan.tokens)
     trader = Trader(number, plan.scopes, plan.seed * 1_000_003 + number)
     await ws_connect(
         lambda: trader,
-        plan.url.replace("http", "ws", 1) + "/v1/stream",
+        url.replace("http", "ws", 1) + "/v1/stream",
         extra_headers={"Authorization": f"Bearer {plan.tokens[index]}"},
     )
     return trader
@@ -136,7 +172,8 @@ async def _send_at_rate(
         await asyncio.sleep(TICK_S)
 
 
-def _summary(plan: Plan, traders: list[Trader], seconds: float, cpu: float) -> Seen:
+def _summary(plan: Plan, side: Side) -> Seen:
+    traders = side.traders
     latencies = sorted(latency for trader in traders for latency in trader.latencies_s)
 
     def in_ms(share: float) -> float:
@@ -147,7 +184,7 @@ def _summary(plan: Plan, traders: list[Trader], seconds: float, cpu: float) -> S
         acknowledged[str(number)] = trader.acknowledged
     return Seen(
         len(latencies),
-        round(seconds, 3),
+        round(side.seconds, 3),
         sum(trader.accepted for trader in traders),
         sum(trader.refused for trader in traders),
         sum(len(trader.in_flight) for trader in traders),
@@ -156,7 +193,7 @@ def _summary(plan: Plan, traders: list[Trader], seconds: float, cpu: float) -> S
         in_ms(0.99),
         in_ms(0.999),
         in_ms(1.0),
-        round(cpu, 3),
+        round(side.cpu_s / side.seconds, 3),
         acknowledged,
     )
 

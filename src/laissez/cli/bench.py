@@ -56,6 +56,9 @@ def service(
     that send at a rate, whatever the answers take; and under many_connections, 1,000 at a tenant's
     pace. At a rate, a latency counts from the instant at which the request was due.
     Of several rounds the one with the median p99 is shown, with the p99 of all beside it.
+    'ratio' is what the service reached as a share of 'limit', the limit of this machine: a server
+    that writes and sends back the same requests, without a market, measured in turns with the
+    first load. It is the figure to compare between machines.
     'durable' says that every acknowledged command was found in the journal, which is synced before
     anything is acknowledged.
     """
