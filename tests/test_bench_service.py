@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from laissez.bench import service
-from laissez.bench.service import Load, Measured, Rounds, measure, measure_rounds
+from laissez.bench.service import Measured, Rounds, ServiceLoad, measure, measure_rounds
 
-SHORT = Load(connections=4, under_way=8, seconds=0.3, warm_up_s=0.1)
+SHORT = ServiceLoad(connections=4, under_way=8, seconds=0.3, warm_up_s=0.1)
 
 
 def quiet(sentence: str) -> None:
@@ -44,7 +44,7 @@ def test_only_traders_who_wait_have_a_limit_beside_them(
     """At a fixed rate both would do what is offered: there is no ratio to tell."""
     asked = []
 
-    def measured(load: Load, *_: object, beside_limit: bool) -> list[Measured]:
+    def measured(load: ServiceLoad, *_: object, beside_limit: bool) -> list[Measured]:
         asked.append((load.seed, beside_limit))
         return both if beside_limit else both[:1]
 

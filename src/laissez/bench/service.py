@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from laissez.bench.load import Plan, Seen
+from laissez.bench.load import LoadPlan, LoadSeen
 from laissez.bench.setting import fill, journaled_keys, make_tokens, scopes_of
 from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
@@ -43,7 +43,7 @@ OF_THE_LIMIT = (
 Say = Callable[[str], None]
 
 
-class Load(msgspec.Struct, frozen=True):
+class ServiceLoad(msgspec.Struct, frozen=True):
     """How much is asked of the service."""
 
     connections: int = 200
@@ -60,9 +60,9 @@ class Load(msgspec.Struct, frozen=True):
         return f"{self.requests_per_s:,} requests/s offered"
 
 
-TRADERS = Load()
-AT_A_RATE = Load(requests_per_s=20_000)
-TENANTS = Load(connections=1_000, requests_per_s=6_500)
+TRADERS = ServiceLoad()
+AT_A_RATE = ServiceLoad(requests_per_s=20_000)
+TENANTS = ServiceLoad(connections=1_000, requests_per_s=6_500)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def measure(
-    load: Load, say: Say, folder: Path | None = None, *, beside_limit: bool = False
+    load: ServiceLoad, say: Say, folder: Path | None = None, *, beside_limit: bool = False
 ) -> list[Measured]:
     """Run one load against a fresh service; with `beside_limit`, in turns against the limit of the
     machine, which is the second of the two results."""
@@ -149,8 +149,10 @@ def _url(server: subprocess.Popen[bytes]) -> str:
     return started["url"]
 
 
-def _run_load(load: Load, urls: list[str], tokens: list[str], report: Path) -> list[Seen]:
-    plan = Plan(
+def _run_load(
+    load: ServiceLoad, urls: list[str], tokens: list[str], report: Path
+) -> list[LoadSeen]:
+    plan = LoadPlan(
         urls,
         tokens,
         load.connections,
@@ -167,10 +169,10 @@ def _run_load(load: Load, urls: list[str], tokens: list[str], report: Path) -> l
         input=msgspec.json.encode(plan),
         check=True,
     )
-    return msgspec.json.decode(report.read_bytes(), type=list[Seen])
+    return msgspec.json.decode(report.read_bytes(), type=list[LoadSeen])
 
 
-def _measured(load: Load, seen: Seen, folder: Path, server_cpu_s: float) -> Measured:
+def _measured(load: ServiceLoad, seen: LoadSeen, folder: Path, server_cpu_s: float) -> Measured:
     keys, groups = journaled_keys(folder)
     durable = all(
         keys.get(sequence) == f"{number}-{request}"
@@ -247,7 +249,7 @@ class Rounds(msgspec.Struct, frozen=True):
         return found
 
 
-def measure_rounds(load: Load, rounds: int, say: Say, folder: Path | None = None) -> Rounds:
+def measure_rounds(load: ServiceLoad, rounds: int, say: Say, folder: Path | None = None) -> Rounds:
     """Rounds of the service; with traders that wait, in turns with the limit.
 
     At a fixed rate both would do what is offered, and their ratio would say nothing.

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from laissez.bench.service import TRADERS, Load, all_loads, measure_rounds
+from laissez.bench.service import TRADERS, ServiceLoad, all_loads, measure_rounds
 from laissez.bench.trader import IN_FLIGHT_MAX
 from laissez.cli.output import json_option
 
@@ -72,7 +72,7 @@ def service(
     if connections is None and rate is None and under_way == TRADERS.under_way:
         found: object = all_loads(say, rounds=rounds, seconds=seconds, seed=seed, folder=folder)
     else:
-        load = Load(
+        load = ServiceLoad(
             TRADERS.connections if connections is None else connections,
             rate,
             under_way,
