@@ -31,19 +31,19 @@ FRAME = 500
 TREE = "h100"
 
 
-class Tokens(msgspec.Struct, frozen=True):
+class LoadTokens(msgspec.Struct, frozen=True):
     operator: str
     tenants: list[str]
 
 
-def make_tokens(folder: Path, tenants: int) -> Tokens:
+def make_tokens(folder: Path, tenants: int) -> LoadTokens:
     operator, token = new_token("operator", None, at=0)
     made = [new_token("tenant", f"t{number}", at=0) for number in range(tenants)]
     secrets = [secret for secret, _ in made]
     journal = SqliteJournal(folder)
     grant(journal, token, *(each for _, each in made))
     journal.close()
-    return Tokens(operator, secrets)
+    return LoadTokens(operator, secrets)
 
 
 def paths() -> list[str]:
@@ -63,12 +63,12 @@ def scopes_of() -> list[str]:
     return [TREE] * 40 + zones * 20 + racks
 
 
-def fill(url: str, tokens: Tokens) -> None:
+def fill(url: str, tokens: LoadTokens) -> None:
     """Put the cluster on the market, and let the tenants hold all of it."""
     asyncio.run(_fill(url, tokens))
 
 
-async def _fill(url: str, tokens: Tokens) -> None:
+async def _fill(url: str, tokens: LoadTokens) -> None:
     offers: list[Instruction] = [ChangeFloor(TREE, FLOOR)]
     offers += [OfferResource(path) for path in paths()]
     await _send(url, tokens.operator, offers)
