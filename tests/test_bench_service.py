@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from laissez.bench import service
-from laissez.bench.service import Load, Measured, Rounds, measure_limit, measure_rounds
+from laissez.bench.service import Measured, Rounds, ServiceLoad, measure, measure_rounds
 
-SHORT = Load(connections=4, under_way=8, seconds=0.3, warm_up_s=0.1)
+SHORT = ServiceLoad(connections=4, under_way=8, seconds=0.3, warm_up_s=0.1)
 
 
 def quiet(sentence: str) -> None:
@@ -16,59 +16,55 @@ def quiet(sentence: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def limit(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    return measure_limit(SHORT, quiet, tmp_path_factory.mktemp("limit"))
+def both(tmp_path_factory: pytest.TempPathFactory) -> list[Measured]:
+    """A short round, of the service and of the limit."""
+    return measure(SHORT, quiet, tmp_path_factory.mktemp("bench"), beside_limit=True)
 
 
-def test_the_limit_writes_everything_that_it_sends_back(limit: Measured) -> None:
-    """It has no market, but it is held to the same promise: what it acknowledged is in a journal
-    like ours, under the key that was sent, and nobody was refused or left without an answer."""
-    assert limit.durable and limit.requests > 0
-    assert limit.accepted == 1 and limit.unanswered == 0
+def test_both_have_written_what_they_acknowledged(both: list[Measured]) -> None:
+    """The limit has no market, but it is held to the same promise: what it acknowledged is in a
+    journal like ours, under the key that was sent, and nobody is left without an answer."""
+    assert len(both) == 2
+    for each in both:
+        assert each.durable and each.requests > 0 and each.unanswered == 0
+        assert each.disk_syncs_per_s > 0
+    assert both[1].accepted == 1
 
 
-def test_a_limit_that_does_not_write_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_who_does_not_write_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of the promise would notice: journals that lack what was acknowledged."""
+    monkeypatch.setattr(service, "journaled_keys", lambda folder: ({}, 1))
+    measured = measure(SHORT, quiet, tmp_path, beside_limit=True)
+    assert [each.durable for each in measured] == [False, False]
+
+
+def test_only_traders_who_wait_have_a_limit_beside_them(
+    both: list[Measured], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check of the promise would notice: a journal that lacks what was acknowledged."""
-    monkeypatch.setattr(service, "journaled_keys", lambda folder: ({}, 1.0))
-    assert not measure_limit(SHORT, quiet, tmp_path).durable
+    """At a fixed rate both would do what is offered: there is no ratio to tell."""
+    asked = []
 
+    def measured(load: ServiceLoad, *_: object, beside_limit: bool) -> list[Measured]:
+        asked.append((load.seed, beside_limit))
+        return both if beside_limit else both[:1]
 
-def test_a_round_of_the_service_has_a_round_of_the_limit_beside_it(
-    limit: Measured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In turns, and who goes first changes; at a fixed rate there is no limit to compare with,
-    because both would do what is offered."""
-    turns = []
-
-    def measure(load: Load, say: object, folder: Path | None) -> Measured:
-        turns.append(("service", load.seed))
-        return limit
-
-    def measure_alone(load: Load, say: object, folder: Path | None) -> Measured:
-        turns.append(("limit", load.seed))
-        return limit
-
-    monkeypatch.setattr(service, "measure", measure)
-    monkeypatch.setattr(service, "measure_limit", measure_alone)
-    rounds = measure_rounds(SHORT, 2, quiet)
-    assert turns == [("service", 1), ("limit", 1), ("limit", 2), ("service", 2)]
-    assert rounds.ratios == [1, 1]
+    monkeypatch.setattr(service, "measure", measured)
+    document = measure_rounds(SHORT, 2, quiet).document()
+    assert document["ratio"] > 0 and len(document["ratio_of_rounds"]) == 2
     at_a_rate = msgspec.structs.replace(SHORT, requests_per_s=10)
     assert "ratio" not in measure_rounds(at_a_rate, 1, quiet).document()
+    assert asked == [(1, True), (2, True), (1, False)]
 
 
-def test_the_ratio_is_that_of_the_pair_in_the_middle(limit: Measured) -> None:
-    """Pairs are divided before the middle is taken: a machine that slows down in one round slows
+def test_the_ratio_is_that_of_the_round_in_the_middle(both: list[Measured]) -> None:
+    """Within a round it is divided before the middle is taken: a machine that slows down slows
     both sides of it."""
 
     def at(requests_per_s: float) -> Measured:
-        return msgspec.structs.replace(limit, requests_per_s=requests_per_s)
+        return msgspec.structs.replace(both[1], requests_per_s=requests_per_s)
 
-    services = [at(60), at(20), at(55)]
-    told = Rounds(services, [at(100), at(40), at(50)]).document()
+    told = Rounds([at(60), at(20), at(55)], [at(100), at(40), at(50)]).document()
     assert told["ratio_of_rounds"] == [0.6, 0.5, 1.1]
     assert told["ratio"] == 0.6
     assert told["limit"]["requests_per_s"] == 50
-    assert told["limit"]["server_us"] == limit.server_us
+    assert told["limit"]["server_us"] == both[1].server_us

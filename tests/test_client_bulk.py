@@ -45,17 +45,17 @@ def cancels(count: int) -> list[CancelOrder]:
 def test_changes_beyond_the_allowance_are_paced(exchange: FakeExchange) -> None:
     """However long they take together, all get through, and few are sent in vain; each acts once
     and in its place."""
-    exchange.refuses = allowance = Allowance(per_s=400, burst=50)
+    exchange.refuses = allowance = Allowance(per_s=200, burst=20)
 
     async def work(client: AsyncClient) -> None:
-        wanted = cancels(450)
+        wanted = cancels(500)
         outcomes = await client.send_all(wanted)
         assert all(isinstance(outcome, Answer) for outcome in outcomes)
         assert {do for _, do in exchange.acted} == set(wanted)
 
-    using(exchange, work, retry_for_s=0.4)
-    assert len(exchange.acted) == 450 == len({key for key, _ in exchange.acted})
-    assert allowance.refusals < 900
+    using(exchange, work, retry_for_s=1)
+    assert len(exchange.acted) == 500 == len({key for key, _ in exchange.acted})
+    assert allowance.refusals < 1_000
 
 
 def test_an_exchange_that_is_busy_for_good_ends_it(exchange: FakeExchange) -> None:

@@ -223,6 +223,36 @@ def test_a_block_can_be_interrupted_anywhere(
     assert held == set()
 
 
+def test_a_close_in_between_is_told(
+    exchange: FakeExchange, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Threads that ask while another closes the client get their answer or an error, all of them,
+    and nothing is left that nobody awaits."""
+    unexpected: list[BaseException] = []
+
+    def ask(client: Client) -> None:
+        try:
+            while True:
+                client.status()
+        except ConnectionFailed:
+            pass
+        except BaseException as error:
+            unexpected.append(error)
+
+    with nothing_left_behind(caplog):
+        for _ in range(10):
+            client = Client(exchange.url, TOKEN)
+            asking = [threading.Thread(target=ask, args=(client,)) for _ in range(4)]
+            for thread in asking:
+                thread.start()
+            client.status()
+            client.close()
+            for thread in asking:
+                thread.join(10)
+            assert not any(thread.is_alive() for thread in asking)
+    assert unexpected == []
+
+
 def test_a_thread_that_is_gone_is_not_waited_for(exchange: FakeExchange) -> None:
     """A forked process has no copy of the client's thread; who asks there is told to make another
     client."""

@@ -30,7 +30,7 @@ from laissez.model import (
     encode,
 )
 from laissez.service import socket as service_socket
-from laissez.service.socket import UNREAD_BYTES_MAX, Trader
+from laissez.service.socket import UNREAD_BYTES_MAX, TraderSocket
 from laissez.service.unread import UnreadBytes
 from raw_websocket import PING, RawSocket, frame
 from serving import Served, served
@@ -263,12 +263,12 @@ def test_others_come_between_the_requests_of_a_long_frame(monkeypatch: pytest.Mo
 
     async def serve() -> None:
         reception: Any = Counting()
-        people: dict[str, tuple[Trader, Loopback]] = {}
+        people: dict[str, tuple[TraderSocket, Loopback]] = {}
         for name in frames:
             own = principal(name, NO_BOUND.limits)
             own.connect()
             transport: Any = Loopback()
-            people[name] = Trader(reception, own, set()), transport
+            people[name] = TraderSocket(reception, own, set()), transport
             people[name][0].on_ws_connected(transport)
         for name, (trader, transport) in people.items():
             read: Callable[[int], None] = lambda _, t=trader, n=name: t._read(frames[n])  # noqa: E731

@@ -55,7 +55,7 @@ from laissez.model import (
 )
 from laissez.service import server
 from laissez.service import socket as service_socket
-from laissez.service.socket import FRAME_BYTES_MAX, UNREAD_BYTES_MAX, Trader
+from laissez.service.socket import FRAME_BYTES_MAX, UNREAD_BYTES_MAX, TraderSocket
 from raw_websocket import (
     CONTINUATION,
     FIN,
@@ -93,7 +93,7 @@ def offer(exchange: Served, *resources: str, text: str = "") -> None:
             operator.answers(asked)
 
 
-def traders(exchange: Served) -> list[Trader]:
+def traders(exchange: Served) -> list[TraderSocket]:
     """Everybody who is connected."""
     doorman = getattr(exchange.running.exchange.access.on_death, "__self__")  # noqa: B009
     return list(doorman.traders)
@@ -453,7 +453,7 @@ def test_the_operator_and_its_viewer_hear_everything(exchange: Served, name: str
 # Slow readers -------------------------------------------------------------------------------------
 
 
-def unread_bytes(exchange: Served, slow: list[Trader]) -> int:
+def unread_bytes(exchange: Served, slow: list[TraderSocket]) -> int:
     """What waits in the service for those who don't read."""
 
     def most(_: object) -> int:

@@ -23,7 +23,7 @@ from typing import IO
 import pytest
 from rich.console import Console, ConsoleDimensions
 
-from laissez.bench.service import Load, measure_rounds
+from laissez.bench.service import ServiceLoad, measure_rounds
 from laissez.client import Client, Unauthenticated
 from laissez.model import (
     Filled,
@@ -158,7 +158,9 @@ def test_what_is_not_safe_is_refused(tmp_path: Path, options: list[str], sentenc
 def test_a_load_is_measured() -> None:
     """The load is answered, accepted, and found in the journal, with the figures people ask for."""
     found = measure_rounds(
-        Load(connections=4, under_way=8, seconds=0.5, warm_up_s=0.2), 1, lambda sentence: None
+        ServiceLoad(connections=4, under_way=8, seconds=0.5, warm_up_s=0.2),
+        1,
+        lambda sentence: None,
     ).document()
     assert found["durable"] is True
     assert found["unanswered"] == 0
@@ -168,15 +170,13 @@ def test_a_load_is_measured() -> None:
 
 
 def test_a_load_at_a_rate_is_measured() -> None:
-    """At a fixed rate, never more is sent than was due, and all of it is answered.
-
-    Those of the warming up that are answered late are counted, too.
-    """
-    load = Load(connections=4, requests_per_s=200, seconds=1, warm_up_s=0.2)
+    """At a fixed rate, never more is sent than was due, and all of it is answered."""
+    load = ServiceLoad(connections=4, requests_per_s=200, seconds=1, warm_up_s=0.2)
     found = measure_rounds(load, 1, lambda sentence: None).document()
     assert found["durable"] is True
     assert found["unanswered"] == 0
-    assert 0 < found["requests"] <= 200 * (1 + 0.2)
+    # A machine that stood still for a moment has more due at the end of it.
+    assert 0 < found["requests"] <= 2 * 200
 
 
 def test_the_sample_cluster_is_sound() -> None:

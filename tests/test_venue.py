@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laissez.exchange.records import Cordon, Record, RightsRecord, Uncordon
-from laissez.exchange.venue import Attributes, Venue
+from laissez.exchange.venue import LeafAttributes, Venue
 from laissez.market import Market
 from laissez.model import (
     AddResource,
@@ -41,7 +41,7 @@ class NaiveVenue:
     def __init__(self) -> None:
         self.market = Market()
         self.cordoned: set[str] = set()
-        self.out: list[tuple[str, Attributes, str]] = []
+        self.out: list[tuple[str, LeafAttributes, str]] = []
 
     def finest(self, resource: str) -> str | None:
         return max((s for s in self.cordoned if covers(s, resource)), key=len, default=None)
@@ -151,7 +151,7 @@ def test_cordons_do_what_the_naive_model_does(made: list[Record]) -> None:
         venue = again
 
 
-def rows_out(venue: Venue) -> list[tuple[str, Attributes, str]]:
+def rows_out(venue: Venue) -> list[tuple[str, LeafAttributes, str]]:
     return [
         (each, tags, scope) for scope, out in venue.cordons.items() for each, tags in out.items()
     ]
@@ -161,7 +161,7 @@ def rows_out(venue: Venue) -> list[tuple[str, Attributes, str]]:
 def test_nothing_gets_lost_under_a_cordon(made: list[Record]) -> None:
     """What was offered and not withdrawn is in the market or out, as it was offered, once."""
     venue = Venue()
-    offered: dict[str, Attributes] = {}
+    offered: dict[str, LeafAttributes] = {}
     for record in made:
         events = venue.apply(record)
         if isinstance(record, AddResource) and ResourceAdded in map(type, events):
@@ -182,7 +182,7 @@ def test_nothing_gets_lost_under_a_cordon(made: list[Record]) -> None:
     assert {each: tags_of(venue, each) for each in venue.market.resources()} == offered
 
 
-def tags_of(venue: Venue, resource: str) -> Attributes:
+def tags_of(venue: Venue, resource: str) -> LeafAttributes:
     return tuple(sorted(venue.market.attributes(resource).items()))
 
 

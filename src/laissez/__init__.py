@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from laissez.client import AsyncClient as AsyncClient
     from laissez.client import Client as Client
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["AsyncClient", "Client", "__version__"]
 
 

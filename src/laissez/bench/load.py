@@ -9,6 +9,10 @@ stalls is charged for every request that it kept waiting. A connection with `IN_
 unanswered requests sends nothing until one is answered; what was due meanwhile is sent late, not
 dropped.
 
+Traders that wait can have two servers, in turns of half a second: whatever else happens on the
+machine happens to both, and what one does as a share of the other can be told, even where neither
+figure means much by itself.
+
 Reads its plan as JSON from standard input, writes what it saw as JSON to the file named there.
 """
 
@@ -26,14 +30,17 @@ import msgspec
 import uvloop
 from picows import ws_connect
 
-from laissez.bench.trader import IN_FLIGHT_MAX, Trader, clock, percentile
+from laissez.bench.trader import IN_FLIGHT_MAX, LoadTrader, clock, percentile
 
 TICK_S = 0.001
 DRAIN_S = 10.0
+TURN_S = 0.5
 
 
-class Plan(msgspec.Struct, frozen=True):
-    url: str
+class LoadPlan(msgspec.Struct, frozen=True):
+    """`seconds` is how long each of the servers at `urls` has the load."""
+
+    urls: list[str]
     tokens: list[str]
     connections: int
     requests_per_s: int | None
@@ -45,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     report: str
 
 
-class Seen(msgspec.Struct, frozen=True):
+class LoadSeen(msgspec.Struct, frozen=True):
     """What the load saw after warming up; `acknowledged` holds, per connection, id and sequence."""
 
     requests: int
@@ -62,43 +69,72 @@ class Seen(msgspec.Struct, frozen=True):
     acknowledged: dict[str, list[tuple[int, int]]]
 
 
-async def run(plan: Plan) -> Seen:
-    traders = [await _connect(plan, number) for number in range(plan.connections)]
+class Side:
+    """One server, and the traders who have it."""
+
+    def __init__(self, traders: list[LoadTrader]) -> None:
+        self.traders = traders
+        self.seconds = 0.0
+        self.cpu_s = 0.0
+
+
+async def run(plan: LoadPlan) -> list[LoadSeen]:
+    """What was seen of each server."""
+    sides = [Side(await _connect_all(plan, url)) for url in plan.urls]
     gc.collect()
     gc.freeze()
-    await _send(plan, traders, plan.warm_up_s, plan.seed)
-    for trader in traders:
-        trader.latencies_s.clear()
-        trader.accepted = trader.refused = 0
+    for side in sides:
+        await _send(plan, side.traders, plan.warm_up_s, plan.seed)
+        await _until_answered(side.traders)
+        for trader in side.traders:
+            trader.latencies_s.clear()
+            trader.accepted = trader.refused = 0
+    if len(sides) == 1:
+        await _take_turn(plan, sides[0], plan.seconds)
+    while (first := min(sides, key=lambda side: side.seconds)).seconds < plan.seconds:
+        await _take_turn(plan, first, min(TURN_S, plan.seconds - first.seconds))
+        await _until_answered(first.traders)
+    for side in sides:
+        await _until_answered(side.traders)
+    return [_summary(plan, side) for side in sides]
+
+
+async def _take_turn(plan: LoadPlan, side: Side, seconds: float) -> None:
     begun, cpu = clock(), process_time()
-    await _send(plan, traders, plan.seconds, plan.seed + 1)
-    sent = clock() - begun
-    used = (process_time() - cpu) / sent
+    await _send(plan, side.traders, seconds, plan.seed + 1)
+    side.seconds += clock() - begun
+    side.cpu_s += process_time() - cpu
+
+
+async def _until_answered(traders: list[LoadTrader]) -> None:
     latest = clock() + DRAIN_S
     while clock() < latest and any(trader.in_flight for trader in traders):
-        await asyncio.sleep(0.01)
-    return _summary(plan, traders, sent, used)
+        await asyncio.sleep(TICK_S)
 
 
-async def _connect(plan: Plan, number: int) -> Trader:
+async def _connect_all(plan: LoadPlan, url: str) -> list[LoadTrader]:
+    return [await _connect(plan, url, number) for number in range(plan.connections)]
+
+
+async def _connect(plan: LoadPlan, url: str, number: int) -> LoadTrader:
     index = number % len(plan.tokens)
-    trader = Trader(number, plan.scopes, plan.seed * 1_000_003 + number)
+    trader = LoadTrader(number, plan.scopes, plan.seed * 1_000_003 + number)
     await ws_connect(
         lambda: trader,
-        plan.url.replace("http", "ws", 1) + "/v1/stream",
+        url.replace("http", "ws", 1) + "/v1/stream",
         extra_headers={"Authorization": f"Bearer {plan.tokens[index]}"},
     )
     return trader
 
 
-async def _send(plan: Plan, traders: list[Trader], seconds: float, seed: int) -> None:
+async def _send(plan: LoadPlan, traders: list[LoadTrader], seconds: float, seed: int) -> None:
     if plan.requests_per_s is None:
         await _keep_under_way(plan, traders, seconds)
     else:
         await _send_at_rate(plan.requests_per_s, traders, seconds, seed)
 
 
-async def _keep_under_way(plan: Plan, traders: list[Trader], seconds: float) -> None:
+async def _keep_under_way(plan: LoadPlan, traders: list[LoadTrader], seconds: float) -> None:
     """Let every trader send the next request when one is answered."""
     each, more = divmod(plan.under_way, len(traders))
     for number, trader in enumerate(traders):
@@ -111,11 +147,11 @@ async def _keep_under_way(plan: Plan, traders: list[Trader], seconds: float) -> 
 
 
 async def _send_at_rate(
-    requests_per_s: int, traders: list[Trader], seconds: float, seed: int
+    requests_per_s: int, traders: list[LoadTrader], seconds: float, seed: int
 ) -> None:
     """Fire at the plan's rate; those due at a connection that has too much under way wait."""
     draw = random.Random(seed).random
-    late: deque[tuple[Trader, float]] = deque()
+    late: deque[tuple[LoadTrader, float]] = deque()
     begun, due_count = clock(), 0
     while (elapsed := clock() - begun) < seconds:
         for _ in range(len(late)):
@@ -136,7 +172,8 @@ async def _send_at_rate(
         await asyncio.sleep(TICK_S)
 
 
-def _summary(plan: Plan, traders: list[Trader], seconds: float, cpu: float) -> Seen:
+def _summary(plan: LoadPlan, side: Side) -> LoadSeen:
+    traders = side.traders
     latencies = sorted(latency for trader in traders for latency in trader.latencies_s)
 
     def in_ms(share: float) -> float:
@@ -145,9 +182,9 @@ def _summary(plan: Plan, traders: list[Trader], seconds: float, cpu: float) -> S
     acknowledged: dict[str, list[tuple[int, int]]] = {}
     for number, trader in enumerate(traders):
         acknowledged[str(number)] = trader.acknowledged
-    return Seen(
+    return LoadSeen(
         len(latencies),
-        round(seconds, 3),
+        round(side.seconds, 3),
         sum(trader.accepted for trader in traders),
         sum(trader.refused for trader in traders),
         sum(len(trader.in_flight) for trader in traders),
@@ -156,13 +193,13 @@ def _summary(plan: Plan, traders: list[Trader], seconds: float, cpu: float) -> S
         in_ms(0.99),
         in_ms(0.999),
         in_ms(1.0),
-        round(cpu, 3),
+        round(side.cpu_s / side.seconds, 3),
         acknowledged,
     )
 
 
 def main() -> None:
-    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
+    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=LoadPlan)
     Path(plan.report).write_bytes(msgspec.json.encode(uvloop.run(run(plan))))
 
 

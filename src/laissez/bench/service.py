@@ -6,29 +6,29 @@ for each connection (at most 200) holds its share of them. Afterwards the journa
 was acknowledged, in a file that is synced at every commit.
 
 Machines differ, and one machine from minute to minute. So beside the traders who wait for answers
-the limit of the machine is measured (see `limit`), in turns with the service, a round of each; the
-ratio of a pair of rounds is the figure that means the same everywhere.
+the limit of the machine is measured (see `limit`), in the same rounds, in turns of half a second.
+The ratio of the two is the figure that means the same everywhere.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from laissez.bench.load import Plan, Seen
+from laissez.bench.load import LoadPlan, LoadSeen
 from laissez.bench.setting import fill, journaled_keys, make_tokens, scopes_of
 from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
 
 TENANTS_MAX = 200
-NOBODYS_TOKEN = "none"
 OF_THE_LIMIT = (
     "requests_per_s",
     "p50_ms",
@@ -43,7 +43,7 @@ OF_THE_LIMIT = (
 Say = Callable[[str], None]
 
 
-class Load(msgspec.Struct, frozen=True):
+class ServiceLoad(msgspec.Struct, frozen=True):
     """How much is asked of the service."""
 
     connections: int = 200
@@ -60,9 +60,9 @@ class Load(msgspec.Struct, frozen=True):
         return f"{self.requests_per_s:,} requests/s offered"
 
 
-TRADERS = Load()
-AT_A_RATE = Load(requests_per_s=20_000)
-TENANTS = Load(connections=1_000, requests_per_s=6_500)
+TRADERS = ServiceLoad()
+AT_A_RATE = ServiceLoad(requests_per_s=20_000)
+TENANTS = ServiceLoad(connections=1_000, requests_per_s=6_500)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -84,39 +84,47 @@ class Measured(msgspec.Struct, frozen=True):
     disk_syncs_per_s: float
 
 
-def measure(load: Load, say: Say, folder: Path | None = None) -> Measured:
-    """Run one load against a fresh service."""
-    with tempfile.TemporaryDirectory(prefix="laissez-bench-", dir=folder) as name:
-        journal = Path(name)
-        tokens = make_tokens(journal, min(load.connections, TENANTS_MAX))
-        with _start_service(journal) as server:
-            try:
-                url = _url(server)
-                say(f"filling {url}: 10,240 resources, {len(tokens.tenants)} tenants")
-                fill(url, tokens)
-                say(f"{load.connections} connections, {load.manner}")
-                before = _cpu_s(server.pid)
-                seen = _run_load(load, url, tokens.tenants, journal / "load.json")
-                server_cpu = _cpu_s(server.pid) - before
-            finally:
-                server.terminate()
-        return _measured(load, seen, journal, server_cpu)
+def measure(
+    load: ServiceLoad, say: Say, folder: Path | None = None, *, beside_limit: bool = False
+) -> list[Measured]:
+    """Run one load against a fresh service; with `beside_limit`, in turns against the limit of the
+    machine, which is the second of the two results."""
+    with contextlib.ExitStack() as until_measured:
+
+        def new_folder() -> Path:
+            made = tempfile.TemporaryDirectory(prefix="laissez-bench-", dir=folder)
+            return Path(until_measured.enter_context(made))
+
+        folders = [new_folder()]
+        tokens = make_tokens(folders[0], min(load.connections, TENANTS_MAX))
+        servers = [until_measured.enter_context(_running(_start_service(folders[0])))]
+        urls = [_url(servers[0])]
+        say(f"filling {urls[0]}: 10,240 resources, {len(tokens.tenants)} tenants")
+        fill(urls[0], tokens)
+        if beside_limit:
+            folders.append(new_folder())
+            limit = _start("laissez.bench.limit", str(folders[1]))
+            servers.append(until_measured.enter_context(_running(limit)))
+            urls.append(_url(limit))
+        in_turns = ", in turns with the limit of this machine" if beside_limit else ""
+        say(f"{load.connections} connections, {load.manner}{in_turns}")
+        before = [_cpu_s(server.pid) for server in servers]
+        seen = _run_load(load, urls, tokens.tenants, folders[0] / "load.json")
+        used = [_cpu_s(server.pid) - at for server, at in zip(servers, before, strict=True)]
+        for server in servers:
+            server.terminate()
+            server.wait()
+        return [_measured(load, *each) for each in zip(seen, folders, used, strict=True)]
 
 
-def measure_limit(load: Load, say: Say, folder: Path | None = None) -> Measured:
-    """Run the same load against the limit of the machine."""
-    with tempfile.TemporaryDirectory(prefix="laissez-bench-", dir=folder) as name:
-        journal = Path(name)
-        with _start("laissez.bench.limit", name) as server:
-            try:
-                url = _url(server)
-                say(f"the limit of this machine: {load.connections} connections, {load.manner}")
-                before = _cpu_s(server.pid)
-                seen = _run_load(load, url, [NOBODYS_TOKEN], journal / "load.json")
-                server_cpu = _cpu_s(server.pid) - before
-            finally:
-                server.terminate()
-        return _measured(load, seen, journal, server_cpu)
+@contextlib.contextmanager
+def _running(server: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A server that has ended when the block has, whatever happens."""
+    with server:
+        try:
+            yield server
+        finally:
+            server.terminate()
 
 
 def _start_service(folder: Path) -> subprocess.Popen[bytes]:
@@ -141,9 +149,11 @@ def _url(server: subprocess.Popen[bytes]) -> str:
     return started["url"]
 
 
-def _run_load(load: Load, url: str, tokens: list[str], report: Path) -> Seen:
-    plan = Plan(
-        url,
+def _run_load(
+    load: ServiceLoad, urls: list[str], tokens: list[str], report: Path
+) -> list[LoadSeen]:
+    plan = LoadPlan(
+        urls,
         tokens,
         load.connections,
         load.requests_per_s,
@@ -159,18 +169,18 @@ def _run_load(load: Load, url: str, tokens: list[str], report: Path) -> Seen:
         input=msgspec.json.encode(plan),
         check=True,
     )
-    return msgspec.json.decode(report.read_bytes(), type=Seen)
+    return msgspec.json.decode(report.read_bytes(), type=list[LoadSeen])
 
 
-def _measured(load: Load, seen: Seen, folder: Path, server_cpu_s: float) -> Measured:
-    keys, syncs_per_s = journaled_keys(folder)
+def _measured(load: ServiceLoad, seen: LoadSeen, folder: Path, server_cpu_s: float) -> Measured:
+    keys, groups = journaled_keys(folder)
     durable = all(
         keys.get(sequence) == f"{number}-{request}"
         for number, pairs in seen.acknowledged.items()
         for request, sequence in pairs
     )
     answered = seen.accepted + seen.refused
-    seconds = load.seconds + load.warm_up_s
+    seconds = seen.seconds + load.warm_up_s
     return Measured(
         connections=load.connections,
         requests_per_s=round(seen.requests / seen.seconds, 1),
@@ -185,7 +195,7 @@ def _measured(load: Load, seen: Seen, folder: Path, server_cpu_s: float) -> Meas
         server_cpu=round(server_cpu_s / seconds, 3),
         server_us=round(server_cpu_s * seen.seconds / seconds / max(seen.requests, 1) * 1e6, 1),
         client_cpu=seen.client_cpu,
-        disk_syncs_per_s=syncs_per_s,
+        disk_syncs_per_s=round(groups / seconds, 1),
     )
 
 
@@ -202,7 +212,7 @@ class Rounds(msgspec.Struct, frozen=True):
     """Several rounds of one load, each on a service of its own: the one with the median p99.
 
     Machines are shared and have moods: how far the rounds lie apart is part of the result. `limits`
-    has a round of the machine's limit for each, measured beside it, or none at all.
+    has the machine's limit in each of the rounds, or is empty.
     """
 
     measured: list[Measured]
@@ -239,22 +249,19 @@ class Rounds(msgspec.Struct, frozen=True):
         return found
 
 
-def measure_rounds(load: Load, rounds: int, say: Say, folder: Path | None = None) -> Rounds:
-    """Rounds of the service; with traders that wait, in turns with rounds of the limit.
+def measure_rounds(load: ServiceLoad, rounds: int, say: Say, folder: Path | None = None) -> Rounds:
+    """Rounds of the service; with traders that wait, in turns with the limit.
 
     At a fixed rate both would do what is offered, and their ratio would say nothing.
     """
-    measured: list[Measured] = []
-    limits: list[Measured] = []
-    for number in range(rounds):
-        this_one = msgspec.structs.replace(load, seed=load.seed + number)
-        turns = [(measure, measured)]
-        if load.requests_per_s is None:
-            turns.append((measure_limit, limits))
-        # Who goes first changes, so that what drifts favours neither.
-        for run, into in reversed(turns) if number % 2 else turns:
-            into.append(run(this_one, say, folder))
-    return Rounds(measured, limits)
+    waits = load.requests_per_s is None
+    measured = [
+        measure(
+            msgspec.structs.replace(load, seed=load.seed + number), say, folder, beside_limit=waits
+        )
+        for number in range(rounds)
+    ]
+    return Rounds([each[0] for each in measured], [each[1] for each in measured if waits])
 
 
 def all_loads(

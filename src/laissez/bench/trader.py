@@ -21,7 +21,7 @@ IN_FLIGHT_MAX = 32
 clock = time.perf_counter
 
 
-class Trader(WSListener):
+class LoadTrader(WSListener):
     """Sends what it is told to send, when it is told to."""
 
     def __init__(self, number: int, scopes: list[str], seed: int) -> None:

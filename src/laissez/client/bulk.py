@@ -19,7 +19,7 @@ from laissez.client.link import PACED, pause_s
 from laissez.model import Answer, Instruction, Refused
 
 WINDOW = 256
-FAREWELL_S = 1.0
+FAREWELL_S = 2.0
 
 Outcomes = dict[int, Answer | Refused]
 """What became of each instruction, by its place among them."""

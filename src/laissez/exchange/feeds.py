@@ -25,14 +25,14 @@ EVENTS_KEPT_OF_TENANTS = 200_000
 EVENTS_KEPT_FOR_OPERATOR = 200_000
 
 T = TypeVar("T")
-Said = tuple[int, int, tuple[Event, ...]]
+SaidToAll = tuple[int, int, tuple[Event, ...]]
 
 
 class Listener(Protocol):
     def push(self, sequence: int, message: bytes) -> None: ...
 
 
-class Feed:
+class TenantFeed:
     """One tenant's stream."""
 
     __slots__ = ("_feeds", "events", "forgotten", "listeners", "messages")
@@ -83,17 +83,17 @@ class Feeds:
 
     def __init__(self, begins_after: int) -> None:
         self._begins_after = begins_after
-        self._tenants: dict[str, Feed] = {}
+        self._tenants: dict[str, TenantFeed] = {}
         self.events_of_tenants = 0
-        self._recent: deque[Said] = deque()
+        self._recent: deque[SaidToAll] = deque()
         self._recent_events = 0
         self._forgotten = begins_after
         self._operators: set[Listener] = set()
 
-    def of(self, tenant: str) -> Feed:
+    def of(self, tenant: str) -> TenantFeed:
         feed = self._tenants.get(tenant)
         if feed is None:
-            feed = self._tenants[tenant] = Feed(self, self._begins_after)
+            feed = self._tenants[tenant] = TenantFeed(self, self._begins_after)
         return feed
 
     def make_room(self) -> None:
@@ -139,7 +139,7 @@ class Feeds:
         (self._operators if tenant is None else self.of(tenant).listeners).discard(listener)
 
 
-def _told(said: Said) -> bytes:
+def _told(said: SaidToAll) -> bytes:
     sequence, at, events = said
     return encode(Happened(sequence, at, operator_events(events)))
 

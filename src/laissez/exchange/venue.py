@@ -45,12 +45,12 @@ from laissez.model import (
     Withdraw,
 )
 
-Attributes = tuple[tuple[str, str], ...]
+LeafAttributes = tuple[tuple[str, str], ...]
 
 
 class _Snapshot(msgspec.Struct):
     market: msgspec.Raw
-    cordons: dict[str, dict[str, Attributes]]
+    cordons: dict[str, dict[str, LeafAttributes]]
     rights: Rights = msgspec.field(default_factory=Rights)
 
 
@@ -64,7 +64,7 @@ class Venue:
 
     def __init__(self) -> None:
         self.market = Market()
-        self.cordons: dict[str, dict[str, Attributes]] = {}
+        self.cordons: dict[str, dict[str, LeafAttributes]] = {}
         self.rights = Rights()
 
     def apply(self, record: Record) -> tuple[Event, ...]:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Progress = Callable[[int, int], None]
+ReportDone = Callable[[int, int], None]
 """Told how much is done, and of how much."""
 
 

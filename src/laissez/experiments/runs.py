@@ -24,7 +24,7 @@ from typing import TypeVar
 
 import msgspec
 
-from laissez.experiments.processes import Progress, run_all
+from laissez.experiments.processes import ReportDone, run_all
 
 HOUSE = Path(__file__).parent.parent
 DECIDING_ROOMS = (
@@ -116,7 +116,7 @@ class Runs:
         files: Iterable[Path] = (),
         cache: Cache | None = None,
         processes: int | None = None,
-        progress: Progress | None = None,
+        progress: ReportDone | None = None,
     ) -> None:
         """`data` is what every task is told; `files` are those that are read there."""
         self.data = data

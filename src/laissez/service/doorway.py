@@ -3,7 +3,7 @@
 uvicorn answers HTTP and hands a connection that wants to become a WebSocket to a protocol of
 ours: `Doorway` looks at the token and passes the upgrade request on to picows. From then on bytes
 go from the socket straight into the buffer of picows, a few at a time, and `Doorway` asks the
-`Trader` whether they may be read now.
+`TraderSocket` whether they may be read now.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from laissez.model import ServiceCode
 from laissez.service.entrance import HANDSHAKE_S, Visitor
 from laissez.service.patience import VISITOR
 from laissez.service.reception import Reception
-from laissez.service.socket import FRAME_BYTES_MAX, Trader
+from laissez.service.socket import FRAME_BYTES_MAX, TraderSocket
 
 PATH = b"/v1/stream"
 PING_AFTER_S = 20
@@ -43,10 +43,10 @@ class Doorman:
 
     def __init__(self, reception: Reception) -> None:
         self.reception = reception
-        self.traders: set[Trader] = set()
+        self.traders: set[TraderSocket] = set()
         reception.exchange.access.on_death = self.turn_out
 
-    def admit(self, request: WSUpgradeRequest) -> Trader | WSUpgradeResponseWithListener:
+    def admit(self, request: WSUpgradeRequest) -> TraderSocket | WSUpgradeResponseWithListener:
         if self.reception.exchange.closed is not None:
             return _problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -71,7 +71,7 @@ class Doorman:
                 ServiceCode.TOO_MANY_CONNECTIONS,
                 f"this token may have {principal.limits.connections} connections; close one first",
             )
-        return Trader(self.reception, principal, self.traders)
+        return TraderSocket(self.reception, principal, self.traders)
 
     def _who(self, header: str | None) -> Principal | None:
         if header is None or not header.lower().startswith(BEARER):
@@ -130,7 +130,7 @@ class Doorway(asyncio.BufferedProtocol):
             None,
             READ_BYTES_MAX,
         )
-        self._trader: Trader | None = None
+        self._trader: TraderSocket | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -81,10 +81,12 @@ class _OnlyId(msgspec.Struct):
     id: int | None = None
 
 
-class Trader(WSListener):
+class TraderSocket(WSListener):
     """One connection."""
 
-    def __init__(self, reception: Reception, principal: Principal, traders: set[Trader]) -> None:
+    def __init__(
+        self, reception: Reception, principal: Principal, traders: set[TraderSocket]
+    ) -> None:
         self.principal = principal
         self._reception = reception
         self._traders = traders

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from laissez.bench.service import TRADERS, Load, all_loads, measure_rounds
+from laissez.bench.service import TRADERS, ServiceLoad, all_loads, measure_rounds
 from laissez.bench.trader import IN_FLIGHT_MAX
 from laissez.cli.terminal.output import json_option
 
@@ -56,6 +56,9 @@ def service(
     that send at a rate, whatever the answers take; and under many_connections, 1,000 at a tenant's
     pace. At a rate, a latency counts from the instant at which the request was due.
     Of several rounds the one with the median p99 is shown, with the p99 of all beside it.
+    'ratio' is what the service reached as a share of 'limit', the limit of this machine: a server
+    that writes and sends back the same requests, without a market, measured in turns with the
+    first load. It is the figure to compare between machines.
     'durable' says that every acknowledged command was found in the journal, which is synced before
     anything is acknowledged.
     """
@@ -69,7 +72,7 @@ def service(
     if connections is None and rate is None and under_way == TRADERS.under_way:
         found: object = all_loads(say, rounds=rounds, seconds=seconds, seed=seed, folder=folder)
     else:
-        load = Load(
+        load = ServiceLoad(
             TRADERS.connections if connections is None else connections,
             rate,
             under_way,

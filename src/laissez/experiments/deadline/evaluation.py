@@ -33,7 +33,7 @@ from laissez.deadline.traces import BadTrace, SpotTrace, load
 from laissez.deadline.world import Future, Outcome, Truth, Zone, run
 from laissez.experiments.deadline.study import BASELINE, BadStudy, Result, Study, StudySetting
 from laissez.experiments.deadline.tallying import Records, TraceCase, result_of
-from laissez.experiments.processes import Progress, run_all
+from laissez.experiments.processes import ReportDone, run_all
 
 SPOT_MICROS_PER_HOUR = 1_000_000
 STARTS_PER_TASK = 25
@@ -150,7 +150,7 @@ def evaluate(
     study: Study,
     traces: Sequence[SpotTrace],
     *,
-    progress: Progress | None = None,
+    progress: ReportDone | None = None,
     processes: int | None = None,
 ) -> Result:
     """Run a study on those of the traces that its settings ask for."""

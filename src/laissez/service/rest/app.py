@@ -31,10 +31,10 @@ from laissez.model import Refused, Request, ServiceCode
 from laissez.model.wire import encode
 from laissez.service.patience import HTTP
 from laissez.service.reception import Reception
-from laissez.service.rest.caller import Answered, Outcome, ask, rest_if_overdrawn
+from laissez.service.rest.caller import Answered, RestOutcome, ask, rest_if_overdrawn
 from laissez.service.rest.document import openapi_document
-from laissez.service.rest.problems import Problem
-from laissez.service.rest.reading import Reader, checked_key
+from laissez.service.rest.problems import HttpProblem
+from laissez.service.rest.reading import RequestReader, checked_key
 from laissez.service.rest.routes import ROUTES, Route
 
 BODY_BYTES_MAX = 64 * 1024
@@ -55,7 +55,7 @@ def build_app(reception: Reception) -> Litestar:
         [*(_handler(reception, route) for route in ROUTES), *_open_handlers(reception)],
         middleware=[lock],
         exception_handlers={
-            Problem: _on_problem,
+            HttpProblem: _on_problem,
             HTTPException: _on_http_exception,
             Exception: _on_failure,
         },
@@ -94,14 +94,14 @@ class TokenCheck(AbstractAuthenticationMiddleware):
         if header.lower().startswith(BEARER):
             principal = self._authenticate(header[len(BEARER) :].strip())
         if principal is None:
-            raise Problem(
+            raise HttpProblem(
                 ServiceCode.UNAUTHENTICATED,
                 "the token is missing, unknown, expired or revoked; ask the operator for one, and "
                 "send it in the header Authorization: Bearer ...",
             )
         http = connection.scope.get("state", {}).get(HTTP)
         if http is not None and not http.belongs_to(principal):
-            raise Problem(
+            raise HttpProblem(
                 ServiceCode.TOO_MANY_CONNECTIONS,
                 f"this token may have {principal.limits.connections} connections; close one first",
             )
@@ -112,7 +112,7 @@ class TokenCheck(AbstractAuthenticationMiddleware):
 
 
 def _handler(reception: Reception, route: Route) -> HTTPRouteHandler:
-    reader = Reader(route)
+    reader = RequestReader(route)
 
     async def handle(request: Asked) -> Response[bytes]:
         body = await _body(request) if reader.takes_body else b""
@@ -137,15 +137,19 @@ async def _body(request: Asked) -> bytes:
         return await request.body()
     except InternalServerException:
         # The client has gone in the middle of it: Litestar's word for it would put the blame on us.
-        raise Problem(ServiceCode.BAD_REQUEST, "the body ended too early; send all of it") from None
+        raise HttpProblem(
+            ServiceCode.BAD_REQUEST, "the body ended too early; send all of it"
+        ) from None
 
 
-def _respond(outcome: Outcome, status: int) -> Response[bytes]:
+def _respond(outcome: RestOutcome, status: int) -> Response[bytes]:
     if isinstance(outcome, Refused):
-        raise Problem(outcome.code, outcome.message, retry_after_ms=outcome.retry_after_ms)
+        raise HttpProblem(outcome.code, outcome.message, retry_after_ms=outcome.retry_after_ms)
     if isinstance(outcome, Answered) and outcome.refusal is not None:
         refusal = outcome.refusal
-        raise Problem(refusal.code, refusal.message, sequence=outcome.sequence, at_us=outcome.at)
+        raise HttpProblem(
+            refusal.code, refusal.message, sequence=outcome.sequence, at_us=outcome.at
+        )
     return _json(encode(outcome), status)
 
 
@@ -177,7 +181,7 @@ def _health_handler(reception: Reception) -> HTTPRouteHandler:
     async def handle() -> Response[bytes]:
         closed = reception.exchange.closed
         if closed is not None:
-            raise Problem(
+            raise HttpProblem(
                 closed, "the service takes no changes; try again later", retry_after_ms=1_000
             )
         return _json(b'{"status":"ok"}')
@@ -197,7 +201,7 @@ def _open_handler(path: str, content: bytes) -> HTTPRouteHandler:
 # What goes wrong ----------------------------------------------------------------------------------
 
 
-def _on_problem(request: HttpRequest[Any, Any, Any], problem: Problem) -> Response[bytes]:
+def _on_problem(request: HttpRequest[Any, Any, Any], problem: HttpProblem) -> Response[bytes]:
     return problem.response()
 
 
@@ -218,7 +222,7 @@ def _on_http_exception(
             code, detail = ServiceCode.BAD_REQUEST, f"the request can't be read: {error.detail}"
         case _:
             return _on_failure(request, error)
-    return Problem(code, detail, allow=allow).response()
+    return HttpProblem(code, detail, allow=allow).response()
 
 
 def _on_failure(request: HttpRequest[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -229,4 +233,4 @@ def _on_failure(request: HttpRequest[Any, Any, Any], error: Exception) -> Respon
         trace = trace.tb_next
     _log.error("%s in a request, at %s", type(error).__name__, " > ".join(frames))
     detail = "this is our fault and is in the log; whether anything changed is not known"
-    return Problem(ServiceCode.INTERNAL_ERROR, detail).response()
+    return HttpProblem(ServiceCode.INTERNAL_ERROR, detail).response()

@@ -46,7 +46,7 @@ HTTP_NS = 300_000
 
 HEAD_BYTES = 256
 
-Outcome = Answered | Told | Administered | Refused
+RestOutcome = Answered | Told | Administered | Refused
 
 
 class RestCaller:
@@ -56,7 +56,7 @@ class RestCaller:
 
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
-        self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[RestOutcome] = asyncio.get_running_loop().create_future()
 
     def answer(
         self,
@@ -81,7 +81,7 @@ class RestCaller:
     def flush(self) -> None:
         """Nothing is held back."""
 
-    def _resolve(self, outcome: Outcome) -> None:
+    def _resolve(self, outcome: RestOutcome) -> None:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
@@ -92,7 +92,7 @@ async def rest_if_overdrawn(principal: Principal) -> None:
         await asyncio.sleep(wait_ns / NS_PER_S)
 
 
-async def ask(reception: Reception, principal: Principal, request: Request) -> Outcome:
+async def ask(reception: Reception, principal: Principal, request: Request) -> RestOutcome:
     """Hand in a request and wait for what comes of it."""
     begun = monotonic_ns()
     caller = RestCaller(principal)

@@ -77,7 +77,7 @@ class ProblemBody(msgspec.Struct, frozen=True, omit_defaults=True):
 ABOUT_BLANK = "about:blank"
 
 
-class Problem(Exception):
+class HttpProblem(Exception):
     """Raised anywhere on the way of a request; `detail` is a sentence that says what to do."""
 
     def __init__(

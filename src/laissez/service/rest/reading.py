@@ -19,7 +19,7 @@ import msgspec
 from laissez.exchange.admission import KEY_MAX, is_key
 from laissez.model import ServiceCode
 from laissez.model.message import Message, written_name
-from laissez.service.rest.problems import Problem
+from laissez.service.rest.problems import HttpProblem
 from laissez.service.rest.routes import Route
 
 BOOLEANS = {"true": True, "false": False}
@@ -48,7 +48,7 @@ def body_type(route: Route) -> type[msgspec.Struct] | None:
     )
 
 
-class Reader:
+class RequestReader:
     """Reads the requests of one route."""
 
     def __init__(self, route: Route) -> None:
@@ -65,7 +65,7 @@ class Reader:
         return self._body is not None
 
     def read(self, raw_path: str, query_string: bytes, body: bytes) -> Message:
-        """The message; raises `Problem`."""
+        """The message; raises `HttpProblem`."""
         fields = self._query(query_string)
         if self._path_field is not None:
             fields[self._path_field] = self._from_path(raw_path)
@@ -82,7 +82,7 @@ class Reader:
         field = self._path_field
         sent = raw_path.removeprefix(self._prefix)
         if sent == raw_path or not sent:
-            raise Problem(ServiceCode.NOT_FOUND, f"name the {field} after {self._prefix}")
+            raise HttpProblem(ServiceCode.NOT_FOUND, f"name the {field} after {self._prefix}")
         try:
             return unquote_to_bytes(sent).decode()
         except UnicodeDecodeError:
@@ -122,5 +122,5 @@ def checked_key(key: str | None) -> str | None:
     return key
 
 
-def _bad(detail: str) -> Problem:
-    return Problem(ServiceCode.BAD_REQUEST, f"{detail}; see /v1/openapi.json")
+def _bad(detail: str) -> HttpProblem:
+    return HttpProblem(ServiceCode.BAD_REQUEST, f"{detail}; see /v1/openapi.json")
