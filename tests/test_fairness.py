@@ -8,7 +8,7 @@ how much.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any
@@ -175,6 +175,7 @@ def test_all_tokens_of_a_tenant_share_what_some_may_use() -> None:
     limits = Limits(requests_per_s=10, burst=10, connections=3, tokens_worth=2)
     together = Allowance(limits, limits.tokens_worth)
     tokens = [principal("ada", limits, together) for _ in range(5)]
+    assert not any(token.is_alone for token in tokens)
     assert sum(token.wait_us(0) == 0 for token in tokens for _ in range(12)) == 20
     assert sum(token.connect() for token in tokens for _ in range(4)) == 6
     tokens[0].disconnect()
@@ -193,7 +194,7 @@ def test_nothing_is_read_from_a_tenant_that_rests(exchange: Served) -> None:
         own = next(t.principal for t in traders(exchange) if t.principal.tenant == "ada")
         overdrawn = monotonic_ns() + 1_000_000 * NS_PER_S
         exchange.call(lambda _: setattr(own.together, "_work_paid_ns", overdrawn))
-        exchange.call(lambda _: own.spend(monotonic_ns(), 0, 0))
+        exchange.call(lambda _: own.together.spend(monotonic_ns(), 0, 0))
         first, second = ada.send(AskStatus()), also_ada.send(AskStatus())
         wait_until(
             lambda: all(t._is_paused for t in traders(exchange) if t.principal.tenant == "ada")
@@ -207,7 +208,7 @@ def test_nothing_is_read_from_a_tenant_that_rests(exchange: Served) -> None:
 
         def let_go(_: object) -> None:
             own.together._work_paid_ns = 0
-            own.spend(monotonic_ns(), 0, 0)
+            own.together.spend(monotonic_ns(), 0, 0)
             for trader in traders(exchange):
                 trader._take_turn()
 
@@ -271,8 +272,8 @@ def test_others_come_between_the_requests_of_a_long_frame(monkeypatch: pytest.Mo
             people[name] = Trader(reception, own, set()), transport
             people[name][0].on_ws_connected(transport)
         for name, (trader, transport) in people.items():
-            read: Callable[[int], None] = lambda _, t=trader, n=name: t._read(frames[n])  # noqa: E731
-            trader.arrive(len(frames[name]), read)
+            trader.read = lambda size, trader=trader, name=name: trader._read(frames[name])
+            trader.arrive(len(frames[name]))
             assert transport.is_paused
         order = reception.received
         for _ in range(2_000):

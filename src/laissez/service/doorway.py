@@ -124,7 +124,6 @@ class Doorway(asyncio.BufferedProtocol):
             None,
             READ_BYTES_MAX,
         )
-        self._trader: Trader | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -141,9 +140,13 @@ class Doorway(asyncio.BufferedProtocol):
             buffer[:taken] = data[:taken]
             self._inner.buffer_updated(taken)
             data = data[taken:]
-        self._trader = self._inner.listener
-        if self._trader is not None and self._visitor is not None:
-            self._visitor.is_known()
+        trader: Trader | None = self._inner.listener
+        if trader is not None:
+            trader.read = self._inner.buffer_updated
+            # What comes in from now on goes to the trader without a detour.
+            self.buffer_updated = trader.arrive  # type: ignore[assignment, method-assign]
+            if self._visitor is not None:
+                self._visitor.is_known()
 
     def _refuse_long_head(self) -> None:
         message = f"the headers of a request have at most {HEAD_BYTES_MAX} bytes; send fewer"
@@ -158,8 +161,7 @@ class Doorway(asyncio.BufferedProtocol):
         return buffer[:READ_BYTES_MAX]
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._trader is not None:
-            self._trader.arrive(nbytes, self._inner.buffer_updated)
+        """Nobody was let in: what comes now is of no interest."""
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()
@@ -172,7 +174,6 @@ class Doorway(asyncio.BufferedProtocol):
         return result
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._trader = None
         self._inner.connection_lost(exc)
         if self._visitor is not None:
             self._visitor.is_gone()

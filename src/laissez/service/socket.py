@@ -22,7 +22,6 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from time import monotonic_ns
 
 import msgspec
@@ -56,6 +55,7 @@ from laissez.service.reception import Reception
 FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
 UNREAD_BYTES_MAX = 4 << 20
+NOTICED_BYTES = 64 * 1024
 TURN_NS = 2_000_000
 """So long one connection is served before it is another's turn."""
 
@@ -98,7 +98,10 @@ class Trader(WSListener):
         self._turn_is_due = False
         self._is_paused = False
         self._pending: deque[Request] = deque()
-        self._arrived: partial[None] | None = None
+        self._arrived = 0
+        self._turn_is_over = False
+        self._has_unread = False
+        self.read: Callable[[int], None] = lambda size: None
         self._catches_up = False
         self._fragments: bytearray | None = None
         self._last_sequence = 0
@@ -114,9 +117,8 @@ class Trader(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
-        transport.underlying_transport.set_write_buffer_limits(
-            UNREAD_BYTES_MAX // 4, UNREAD_BYTES_MAX // 8
-        )
+        noticed = min(UNREAD_BYTES_MAX // 4, NOTICED_BYTES)
+        transport.underlying_transport.set_write_buffer_limits(noticed, noticed // 2)
         self._traders.add(self)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
@@ -125,17 +127,24 @@ class Trader(WSListener):
         self.principal.disconnect()
         self._reception.unread.forget(self)
         self._pending.clear()
-        self._arrived = None
+        self._arrived = 0
         self._leave()
 
     def pause_writing(self) -> None:
-        """Much waits to be read at the other end: what would add to it can wait, too."""
-        self._is_full = True
-        self._pause_reading()
+        """Something waits to be read at the other end: from now on look how much that is."""
+        self._has_unread = True
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self._has_unread = self._is_full = False
+        self._reception.unread.note(self)
         self._take_turn_soon()
+
+    def _look_at_unread(self) -> None:
+        """Much of it, and what would add to it waits."""
+        if not self._is_full and self.unread_bytes() > UNREAD_BYTES_MAX // 4:
+            self._is_full = True
+            self._pause_reading()
+        self._reception.unread.note(self)
 
     def unread_bytes(self) -> int:
         transport = self._transport
@@ -158,7 +167,7 @@ class Trader(WSListener):
         transport = self._transport
         if transport is not None:
             self._leave()
-            self._is_full = False
+            self._is_full = self._has_unread = False
             self.flush()
             self._transport = None
             transport.send_close(code, reason.encode())
@@ -168,22 +177,27 @@ class Trader(WSListener):
 
     # Whose turn it is -------------------------------------------------------------------------
 
-    def arrive(self, size: int, read: Callable[[int], None]) -> None:
+    def arrive(self, size: int) -> None:
         """Bytes have come in: they are read now, or when this caller has rested."""
+        principal = self.principal
         begun = monotonic_ns()
-        if begun < self.principal.rests_until or self._pending or self._is_full:
-            self._arrived = partial(read, size)
-            self.principal.spend(begun, size, 0)
+        if begun < principal.rests_until or self._pending or self._is_full:
+            self._arrived += size
+            principal.spend(begun, size, 0)
             self._pause_reading()
             self._take_turn_soon()
             return
-        self._turn_ends = begun + TURN_NS
-        read(size)
+        self._begin_turn(begun)
+        self.read(size)
         ended = monotonic_ns()
-        self.principal.spend(ended, size, ended - begun)
-        if self._pending or ended < self.principal.rests_until:
+        principal.spend(ended, size, ended - begun)
+        if self._pending or ended < principal.rests_until:
             self._pause_reading()
             self._take_turn_soon()
+
+    def _begin_turn(self, now: int) -> None:
+        self._turn_ends = now + TURN_NS
+        self._turn_is_over = False
 
     def _take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
@@ -204,18 +218,18 @@ class Trader(WSListener):
         if begun < self.principal.rests_until:
             self._take_turn_soon()
             return
-        self._turn_ends = begun + TURN_NS
+        self._begin_turn(begun)
         if self._pending:
             self._serve_pending()
-        elif self._arrived is not None:
-            read, self._arrived = self._arrived, None
-            read()
+        elif self._arrived:
+            size, self._arrived = self._arrived, 0
+            self.read(size)
         if self._catches_up and not self._pending and not self._is_full:
             self._send_piece()
         self.flush()
         ended = monotonic_ns()
         self.principal.spend(ended, 0, ended - begun)
-        is_idle = not self._pending and self._arrived is None
+        is_idle = not self._pending and not self._arrived
         if is_idle and ended >= self.principal.rests_until:
             self._resume_reading()
         if not is_idle or self._catches_up or self._is_paused:
@@ -252,6 +266,8 @@ class Trader(WSListener):
         elif kind == WSMsgType.PING:
             if not self._is_full:  # whoever reads no pongs needs no more of them
                 transport.send_pong(frame.get_payload_as_bytes())
+                if self._has_unread:
+                    self._look_at_unread()
         elif kind not in (TEXT, WSMsgType.BINARY):
             return
         elif self._fragments is not None:
@@ -281,7 +297,7 @@ class Trader(WSListener):
             self._refuse_unreadable(data, str(error))
             return
         if not isinstance(requests, list):
-            if self._pending or self._is_full or monotonic_ns() > self._turn_ends:
+            if self._pending or self._is_full or self._turn_is_over:
                 self._pending.append(requests)
             else:
                 self._reception.receive(self, requests)
@@ -349,6 +365,7 @@ class Trader(WSListener):
         self._out.append(message)
         if len(message) > COPIED_BYTES_MAX:  # it is long: see whether it is read
             self.flush()
+        self._turn_is_over = monotonic_ns() > self._turn_ends
 
     def push(self, sequence: int, message: bytes) -> None:
         """Something happened that this subscriber is to know."""
@@ -386,8 +403,8 @@ class Trader(WSListener):
             buffer += frame
             transport.send_reuse_external_bytearray(WSMsgType.TEXT, buffer, HEADER_ROOM)
         self._sent_sequence = self._last_sequence
-        if self.unread or transport.underlying_transport.get_write_buffer_size():
-            self._reception.unread.note(self)
+        if self._has_unread:
+            self._look_at_unread()
 
     # The stream -------------------------------------------------------------------------------
 
