@@ -161,7 +161,7 @@ def test_who_has_overdrawn_rests_until_it_is_paid_back() -> None:
     allowance.spend(now, 0, WORK_AT_ONCE_NS)
     assert allowance.rests_until <= now, "so much may be done at once"
     allowance.spend(now, 0, 1_000_000)
-    assert allowance.rests_until == now + 4_000_000, "a quarter of the time is this one's"
+    assert allowance.rests_until == now + 3_000_000, "a quarter of the time, but for a millisecond"
     later = allowance.rests_until + WORK_AT_ONCE_NS * 4
     allowance.spend(later, 2_000 * 512, 0)
     assert allowance.rests_until <= later

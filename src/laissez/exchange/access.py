@@ -169,8 +169,8 @@ class Principal:
         self.own.connections -= 1
         self.together.connections -= 1
 
-    def spend(self, now_ns: int, size: int, work_ns: int) -> None:
-        """Pay for bytes that came in and for what was done because of this caller."""
+    def spend(self, now_ns: int, size: int, work_ns: int) -> bool:
+        """Pay for bytes that came in and for what was done; True if it has to rest for that."""
         self.bytes_spent = size = self.bytes_spent + size
         self.work_spent_ns = work_ns = self.work_spent_ns + work_ns
         if work_ns > WORK_UNSETTLED_NS or size > BYTES_UNSETTLED:
@@ -178,6 +178,8 @@ class Principal:
             self.own.spend(now_ns, size, work_ns)
             if not self.is_alone:
                 self.together.spend(now_ns, size, work_ns)
+            return now_ns < self.rests_until
+        return False
 
     @property
     def rests_until(self) -> int:

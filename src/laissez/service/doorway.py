@@ -143,7 +143,9 @@ class Doorway(asyncio.BufferedProtocol):
         trader: Trader | None = self._inner.listener
         if trader is not None:
             trader.read = self._inner.buffer_updated
-            # What comes in from now on goes to the trader without a detour.
+            trader.read_less = self._read_less
+            # What comes in from now on goes to picows and to the trader without a detour.
+            self.get_buffer = self._inner.get_buffer  # type: ignore[method-assign]
             self.buffer_updated = trader.arrive  # type: ignore[assignment, method-assign]
             if self._visitor is not None:
                 self._visitor.is_known()
@@ -156,9 +158,19 @@ class Doorway(asyncio.BufferedProtocol):
         self._transport.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: not many at a time, because nobody comes between them."""
+        buffer: memoryview = self._inner.get_buffer(sizehint)
+        return buffer
+
+    def _get_some_buffer(self, sizehint: int) -> memoryview:
         buffer: memoryview = self._inner.get_buffer(sizehint)
         return buffer[:READ_BYTES_MAX]
+
+    def _read_less(self) -> None:
+        """The buffer of picows grows with long frames, and nobody comes between what is read into
+        it at once: from now on that is never much."""
+        if self.get_buffer != self._get_some_buffer:
+            self.get_buffer = self._get_some_buffer  # type: ignore[method-assign]
+            self._transport.set_protocol(self)
 
     def buffer_updated(self, nbytes: int) -> None:
         """Nobody was let in: what comes now is of no interest."""

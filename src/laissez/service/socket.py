@@ -55,6 +55,7 @@ from laissez.service.reception import Reception
 FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
 UNREAD_BYTES_MAX = 4 << 20
+MUCH_AT_ONCE = 8 * 1024
 NOTICED_BYTES = 64 * 1024
 TURN_NS = 2_000_000
 """So long one connection is served before it is another's turn."""
@@ -102,6 +103,7 @@ class Trader(WSListener):
         self._turn_is_over = False
         self._has_unread = False
         self.read: Callable[[int], None] = lambda size: None
+        self.read_less: Callable[[], None] = lambda: None
         self._catches_up = False
         self._fragments: bytearray | None = None
         self._last_sequence = 0
@@ -187,17 +189,15 @@ class Trader(WSListener):
             self._pause_reading()
             self._take_turn_soon()
             return
-        self._begin_turn(begun)
+        self._turn_ends = begun + TURN_NS
+        self._turn_is_over = False
         self.read(size)
         ended = monotonic_ns()
-        principal.spend(ended, size, ended - begun)
-        if self._pending or ended < principal.rests_until:
+        if principal.spend(ended, size, ended - begun) or self._pending:
             self._pause_reading()
             self._take_turn_soon()
-
-    def _begin_turn(self, now: int) -> None:
-        self._turn_ends = now + TURN_NS
-        self._turn_is_over = False
+        if size > MUCH_AT_ONCE:
+            self.read_less()
 
     def _take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
@@ -218,7 +218,8 @@ class Trader(WSListener):
         if begun < self.principal.rests_until:
             self._take_turn_soon()
             return
-        self._begin_turn(begun)
+        self._turn_ends = begun + TURN_NS
+        self._turn_is_over = False
         if self._pending:
             self._serve_pending()
         elif self._arrived:
