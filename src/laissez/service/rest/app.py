@@ -34,7 +34,7 @@ from laissez.service.reception import Reception
 from laissez.service.rest.caller import Answered, Outcome, ask, rest_if_overdrawn
 from laissez.service.rest.document import openapi_document
 from laissez.service.rest.problems import Problem
-from laissez.service.rest.reading import Reader, checked_key
+from laissez.service.rest.reading import RequestReader, checked_key
 from laissez.service.rest.routes import ROUTES, Route
 
 BODY_BYTES_MAX = 64 * 1024
@@ -112,7 +112,7 @@ class TokenCheck(AbstractAuthenticationMiddleware):
 
 
 def _handler(reception: Reception, route: Route) -> HTTPRouteHandler:
-    reader = Reader(route)
+    reader = RequestReader(route)
 
     async def handle(request: Asked) -> Response[bytes]:
         body = await _body(request) if reader.takes_body else b""

@@ -48,7 +48,7 @@ def body_type(route: Route) -> type[msgspec.Struct] | None:
     )
 
 
-class Reader:
+class RequestReader:
     """Reads the requests of one route."""
 
     def __init__(self, route: Route) -> None:
