@@ -102,6 +102,7 @@ class Trader(WSListener):
         self._arrived = 0
         self._turn_is_over = False
         self._has_unread = False
+        self._pinged: bytes | None = None
         self.read: Callable[[int], None] = lambda size: None
         self.read_less: Callable[[], None] = lambda: None
         self._catches_up = False
@@ -192,6 +193,8 @@ class Trader(WSListener):
         self._turn_ends = begun + TURN_NS
         self._turn_is_over = False
         self.read(size)
+        if self._pinged is not None:
+            self._pong()
         ended = monotonic_ns()
         if principal.spend(ended, size, ended - begun) or self._pending:
             self._pause_reading()
@@ -225,6 +228,7 @@ class Trader(WSListener):
         elif self._arrived:
             size, self._arrived = self._arrived, 0
             self.read(size)
+            self._pong()
         if self._catches_up and not self._pending and not self._is_full:
             self._send_piece()
         self.flush()
@@ -265,16 +269,22 @@ class Trader(WSListener):
         elif kind == WSMsgType.CONTINUATION:
             self._gather(frame)
         elif kind == WSMsgType.PING:
-            if not self._is_full:  # whoever reads no pongs needs no more of them
-                transport.send_pong(frame.get_payload_as_bytes())
-                if self._has_unread:
-                    self._look_at_unread()
+            self._pinged = frame.get_payload_as_bytes()
         elif kind not in (TEXT, WSMsgType.BINARY):
             return
         elif self._fragments is not None:
             self._close_for_nonsense("a message began within another")
         else:
             self._refuse_binary(frame)
+
+    def _pong(self) -> None:
+        """Answer the last of the pings that came together; nobody needs more than one pong, and
+        who does not read pongs needs none."""
+        payload, self._pinged = self._pinged, None
+        if payload is not None and self._transport is not None and not self._is_full:
+            self._transport.send_pong(payload)
+            if self._has_unread:
+                self._look_at_unread()
 
     def _gather(self, frame: WSFrame) -> None:
         """A message in several frames."""
