@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laissez.exchange.access import (
-    OPERATOR_LIMITS,
     Access,
     BadToken,
     Limits,
@@ -20,6 +19,7 @@ from laissez.exchange.access import (
     new_token,
 )
 from laissez.exchange.admission import check_allowance, check_instruction
+from laissez.exchange.allowance import OPERATOR_LIMITS
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange
 from laissez.exchange.sqlite_journal import SqliteJournal
@@ -341,3 +341,24 @@ def test_a_closed_exchange_makes_no_tokens(tmp_path: Path) -> None:
             assert refused.retry_after_ms is not None
 
     asyncio.run(scene())
+
+
+def test_tokens_of_one_tenant_draw_on_one_allowance() -> None:
+    """A second token brings no second allowance, also if it is made while the first is in use."""
+    limits = Limits(requests_per_s=1, burst=10, tokens_worth=2)
+    made = [new_token("tenant", name, at=0) for name in ("ada", "ada", "ada", "bob")]
+    access = Access([made[0][1], made[3][1]], limits)
+    first = access.who(made[0][0], 1)
+    assert first is not None
+    alone = [first.is_alone]
+    assert sum(first.wait_us(0) == 0 for _ in range(40)) == 10, "alone it has what a token has"
+    for _, token in made[1:3]:
+        access.add(token)
+    later = [access.who(secret, 1) for secret, _ in made[1:3]]
+    alone.append(first.is_alone)
+    assert alone == [True, False]
+    through = sum(each is not None and each.wait_us(0) == 0 for each in later for _ in range(40))
+    assert through == 20, "of what they have together"
+    assert sum(first.wait_us(8_000_000) == 0 for _ in range(40)) == 8
+    bob = access.who(made[3][0], 1)
+    assert bob is not None and bob.wait_us(0) == 0

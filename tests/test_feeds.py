@@ -129,3 +129,37 @@ def test_the_operator_is_told_everything_but_explanations() -> None:
     assert decoded(feeds.all_after(0)) == [Happened(1, 9, (Charged(9, "ada", "h/0", 1, 80), moved))]
     feeds.of("ada").add(Happened(1, 9, (Lost(9, "h/0", "outbid"),)))
     assert decoded(feeds.of("ada").after(0)) == [Happened(1, 9, (Lost(9, "h/0", "outbid"),))]
+
+
+def test_what_is_kept_is_bounded_by_events_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tenant with most of them forgets first, and is told so; other streams stay whole."""
+    monkeypatch.setattr(feeds_module, "EVENTS_KEPT_OF_TENANTS", 20)
+    monkeypatch.setattr(feeds_module, "EVENTS_KEPT_FOR_OPERATOR", 20)
+    feeds = Feeds(0)
+    for sequence in range(1, 4):
+        feeds.of("ada").add(happened(sequence, "ada"))
+    for sequence in range(4, 50):
+        events = tuple(Cancelled(1, "bob", f"o-{n}") for n in range(5))
+        feeds.of("bob").add(Happened(sequence, 1, events))
+        feeds.publish_all(sequence, 1, events)
+        assert feeds.of("ada").events + feeds.of("bob").events == feeds.events_of_tenants <= 20
+    assert len(decoded(feeds.of("ada").after(0))) == 3
+    assert feeds.of("bob").after(10) is None and not feeds.keeps("bob", 10)
+    assert feeds.keeps("bob", 48) and feeds.keeps(None, 46) and not feeds.keeps(None, 44)
+
+
+@given(st.integers(0, 12), st.integers(1, 20), st.integers(0, 12))
+def test_the_past_can_be_read_in_pieces(count: int, most: int, after: int) -> None:
+    """Piece by piece it is the same as at once, for a tenant and for the operator."""
+    feeds = Feeds(0)
+    for sequence in range(1, count + 1):
+        feeds.of("ada").add(happened(sequence, "ada"))
+        feeds.publish_all(sequence, sequence * 10, events_of(sequence, "ada"))
+    for tenant, whole in (("ada", feeds.of("ada").after(after)), (None, feeds.all_after(after))):
+        found: list[bytes] = []
+        reached = after
+        while piece := list(feeds.piece(tenant, reached, most)):
+            assert len(piece) <= most
+            reached = piece[-1][0]
+            found += [message for _, message in piece]
+        assert whole is not None and found == list(whole)

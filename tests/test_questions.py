@@ -220,6 +220,20 @@ def test_no_answer_is_about_later_than_what_has_acted() -> None:
     assert desk(venue, now=3).answer(ADA, AskBill()) == Bill(20, "ada", 50)
 
 
+def test_the_desk_knows_how_late_it_was_when_somebody_asked() -> None:
+    """The latest instant that was told, whoever asked and whatever the clock says later."""
+    now = 100
+    place = Desk(venue_of_two(), lambda: now, lambda: 1)
+    assert place.shown_until == 0
+    place.answer(ADA, AskBill())
+    assert place.shown_until == 100
+    now = 700
+    place.answer(OPERATOR, AskTenants())
+    now = 5
+    place.answer(BOB, AskStatus())
+    assert place.shown_until == 700
+
+
 def test_asking_changes_nothing() -> None:
     """The digest before is the digest after."""
     venue = venue_of_two()

@@ -63,6 +63,7 @@ class Trader:
         self._count = 0
         self._line: _Line | None = None
         self._told_sequence = 0
+        self._told_bill: Billed | None = None
         self._resumes_after: int | None = None
         self._must_resync = False
 
@@ -143,10 +144,12 @@ class Trader:
         return Request(self._count, known.do, known.key)
 
     def _ask_bills(self) -> list[Request]:
-        """The place in the journal and the bills there: in one frame, so at one instant."""
-        self._count += 2
+        """The bills, between two questions for the place in the journal: where these agree, the
+        bills were told there. Others may have their turn in the middle of a frame."""
+        self._count += 3
         bills = AskTenants() if self.tenant is None else AskBill()
-        return [Request(self._count - 1, AskStatus()), Request(self._count, bills)]
+        questions = (AskStatus(), bills, AskStatus())
+        return [Request(self._count - 2 + place, do) for place, do in enumerate(questions)]
 
     def _subscribe(self) -> None:
         first, fresh = self.heard.begun_after is None, self._random.random() < 0.2
@@ -235,13 +238,16 @@ class Trader:
     def _hear_reply(self, reply: Reply) -> None:
         told = reply.told
         if isinstance(told, Status):
+            if self._told_bill is not None and self._told_bill.sequence == told.sequence:
+                self._ledger.bills.append(self._told_bill)
+            self._told_bill = None
             self._told_sequence = told.sequence
         elif isinstance(told, Bill):
             charges = {told.tenant: told.charge}
-            self._ledger.bills.append(Billed(self._told_sequence, told.at, charges, False))
+            self._told_bill = Billed(self._told_sequence, told.at, charges, False)
         elif isinstance(told, TenantList):
             charges = {each.tenant: each.charge for each in told.tenants}
-            self._ledger.bills.append(Billed(self._told_sequence, told.at, charges, True))
+            self._told_bill = Billed(self._told_sequence, told.at, charges, True)
 
     def _complain(self, sentence: str) -> None:
         self._ledger.violations.append(sentence)

@@ -27,6 +27,8 @@ __all__ = ("Access", "BadToken", "Limits", "Principal", "Token", "hashed", "new_
 ROLES: tuple[Role, ...] = get_args(Role)
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 PREFIX = "lz_"
+WORK_UNSETTLED_NS = 100_000
+BYTES_UNSETTLED = 8_192
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -103,10 +105,23 @@ def hashed(secret: str) -> str:
 class Principal:
     """Somebody who has shown a token: who it is, and what it has used of its allowance.
 
-    `own` is the token's, `together` that of all tokens of its tenant.
+    `own` is the token's, `together` that of all tokens of its tenant; as long as a tenant has one
+    token, what that may use is all that counts. What was spent is settled when it has become
+    something, because that is asked for at every frame.
     """
 
-    __slots__ = ("limits", "name", "own", "role", "tenant", "together", "token")
+    __slots__ = (
+        "bytes_spent",
+        "is_alone",
+        "limits",
+        "name",
+        "own",
+        "role",
+        "tenant",
+        "together",
+        "token",
+        "work_spent_ns",
+    )
 
     def __init__(self, token: Token, limits: Limits, together: Allowance | None = None) -> None:
         self.token = token
@@ -116,6 +131,9 @@ class Principal:
         self.limits = limits = OPERATOR_LIMITS if token.role == "operator" else limits
         self.own = Allowance(limits)
         self.together = together or Allowance(limits)
+        self.is_alone = together is None
+        self.bytes_spent = 0
+        self.work_spent_ns = 0
 
     @property
     def sees_everything(self) -> bool:
@@ -128,10 +146,11 @@ class Principal:
     def wait_us(self, at: int) -> int:
         """Take one request from the allowance: 0, or how long to wait until there is one."""
         wait_us = self.own.take_request(at)
-        if not wait_us:
-            wait_us = self.together.take_request(at)
-            if wait_us:
-                self.own.give_request_back()
+        if wait_us or self.is_alone:
+            return wait_us
+        wait_us = self.together.take_request(at)
+        if wait_us:
+            self.own.give_request_back()
         return wait_us
 
     def connect(self) -> bool:
@@ -150,10 +169,17 @@ class Principal:
         self.own.connections -= 1
         self.together.connections -= 1
 
-    def spend(self, now_ns: int, size: int, work_ns: int) -> None:
-        """Pay for bytes that came in and for what was done because of this caller."""
-        self.own.spend(now_ns, size, work_ns)
-        self.together.spend(now_ns, size, work_ns)
+    def spend(self, now_ns: int, size: int, work_ns: int) -> bool:
+        """Pay for bytes that came in and for what was done; True if it has to rest for that."""
+        self.bytes_spent = size = self.bytes_spent + size
+        self.work_spent_ns = work_ns = self.work_spent_ns + work_ns
+        if work_ns > WORK_UNSETTLED_NS or size > BYTES_UNSETTLED:
+            self.bytes_spent = self.work_spent_ns = 0
+            self.own.spend(now_ns, size, work_ns)
+            if not self.is_alone:
+                self.together.spend(now_ns, size, work_ns)
+            return now_ns < self.rests_until
+        return False
 
     @property
     def rests_until(self) -> int:
@@ -168,6 +194,7 @@ class Access:
     def __init__(self, tokens: Iterable[Token], limits: Limits) -> None:
         self.limits = limits
         self._together: dict[str, Allowance] = {}
+        self._of_tenant: dict[str, list[Principal]] = {}
         self._principals = {token.hash: self._principal(token) for token in tokens}
         self.on_death: Callable[[Principal], None] = lambda principal: None
 
@@ -187,9 +214,14 @@ class Access:
         tenant = token.tenant
         if tenant is None:
             return Principal(token, self.limits)
-        if tenant not in self._together:
+        others = self._of_tenant.setdefault(tenant, [])
+        if not others:
             self._together[tenant] = Allowance(self.limits, self.limits.tokens_worth)
-        return Principal(token, self.limits, self._together[tenant])
+        principal = Principal(token, self.limits, self._together[tenant])
+        others.append(principal)
+        for each in others:
+            each.is_alone = len(others) == 1
+        return principal
 
     def find(self, token_id: str) -> Token | None:
         return next((token for token in self.tokens() if token.id == token_id), None)

@@ -45,6 +45,9 @@ from laissez.model.values import MAX_RATE, MAX_TIME
 ORDER_ID_MAX = 128
 KEY_MAX = 128
 PATH_MAX = 2_048
+WIDE_MAX = 32
+"""So many characters are never too many bytes, whatever they are."""
+
 ATTRIBUTES_MAX = 64
 ATTRIBUTE_TEXT_MAX = 8_192
 QUOTES_MAX = 100
@@ -54,7 +57,8 @@ FALL_LEAST_MICROS = 1_000
 
 def check_allowance(caller: Principal, request_id: int | None, at: int) -> Refused | None:
     """Is the token alive, and has it requests left?"""
-    if caller.token.is_dead(at):
+    token = caller.token
+    if (token.expires_us is not None or token.revoked_us is not None) and token.is_dead(at):
         return Refused(
             request_id,
             ServiceCode.UNAUTHENTICATED,
@@ -80,7 +84,11 @@ def check_instruction(
         return _forbidden(request_id, _needs(do, role, caller.role))
     if key is not None and (refused := check_key(request_id, key)):
         return refused
-    if path is not None and _is_longer(getattr(do, path), PATH_MAX):
+    if (
+        path is not None
+        and len(text := getattr(do, path)) > WIDE_MAX
+        and _is_longer(text, PATH_MAX)
+    ):
         return _bad(request_id, f"a path has at most {PATH_MAX} bytes")
     return None if own_check is None else own_check(request_id, do)
 
@@ -113,29 +121,32 @@ def _check_path(market: Market, path: str) -> None:
 
 
 def _form_of_order(market: Market, do: PlaceOrder) -> None:
-    _check_path(market, do.scope)
-    order = do.order
+    if not market.knows(do.scope):  # what it knows is a path
+        checks.check_path(do.scope)
+    order, price, limit, expires = do.order, do.price, do.limit, do.expires
     if order is not None and (not order.isprintable() or order[0] == " " or order[-1] == " "):
         checks.check_order_id(order)
-    if do.price is None and do.limit is None:
-        raise checks.CommandRefused(
-            Code.NO_PRICE, "neither price nor limit is given; give at least one"
-        )
-    _check_terms(do.price, do.limit, do.expires)
-
-
-def _form_of_amendment(market: Market, do: AmendOrder) -> None:
-    checks.check_order_id(do.order)
-    _check_terms(do.price, do.limit, None if do.expires is UNSET else do.expires)
-
-
-def _check_terms(price: int | None, limit: int | None, expires: int | None) -> None:
-    if price is not None and not 0 < price <= MAX_RATE:
+    if price is None:
+        if limit is None:
+            raise checks.CommandRefused(
+                Code.NO_PRICE, "neither price nor limit is given; give at least one"
+            )
+    elif not 0 < price <= MAX_RATE:
         checks.check_price(price)
     if limit is not None and not 0 < limit <= MAX_RATE:
         checks.check_limit(limit, 1)
     if expires is not None and not 0 <= expires <= MAX_TIME:
         checks.check_expiry(expires, -1)
+
+
+def _form_of_amendment(market: Market, do: AmendOrder) -> None:
+    checks.check_order_id(do.order)
+    if do.price is not None:
+        checks.check_price(do.price)
+    if do.limit is not None:
+        checks.check_limit(do.limit, 1)
+    if do.expires is not UNSET and do.expires is not None:
+        checks.check_expiry(do.expires, -1)
 
 
 def _form_of_cancel(market: Market, do: CancelOrder) -> None:
@@ -190,7 +201,8 @@ def check_price(
 
 
 def _check_order(request_id: int, do: PlaceOrder | AmendOrder | CancelOrder) -> Refused | None:
-    if do.order is not None and (not do.order or _is_longer(do.order, ORDER_ID_MAX)):
+    order = do.order
+    if order is not None and not (0 < len(order) <= WIDE_MAX or _is_order_id(order)):
         return _bad(request_id, f"an order id has 1 to {ORDER_ID_MAX} bytes")
     return None
 
@@ -288,7 +300,11 @@ def check_key(request_id: int, key: str | None) -> Refused | None:
 
 
 def is_key(key: str) -> bool:
-    return key != "" and not _is_longer(key, KEY_MAX)
+    return 0 < len(key) <= WIDE_MAX or (key != "" and not _is_longer(key, KEY_MAX))
+
+
+def _is_order_id(order: str) -> bool:
+    return order != "" and not _is_longer(order, ORDER_ID_MAX)
 
 
 def _is_longer(text: str, most: int) -> bool:

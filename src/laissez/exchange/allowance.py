@@ -22,6 +22,9 @@ NS_PER_S = 1_000_000_000
 WORK_AT_ONCE_NS = 5_000_000
 """So long may the loop be busy for one party before it rests."""
 
+REST_NS_MIN = 1_000_000
+"""A shorter rest is not worth it."""
+
 WORK_NS_PER_S_MIN = 100_000_000
 STRETCH = 1_000
 
@@ -88,7 +91,7 @@ class Allowance:
         self._bytes_at_once_ns = limits.burst * share * limits.bytes_per_request * self._ns_per_byte
         work_ns_per_s = self._requests_per_s * limits.work_us_per_request * NS_PER_US
         self._work_stretch = NS_PER_S * STRETCH // max(work_ns_per_s, WORK_NS_PER_S_MIN)
-        self._work_at_once_ns = WORK_AT_ONCE_NS * self._work_stretch // STRETCH
+        self._work_at_once_ns = WORK_AT_ONCE_NS * self._work_stretch // STRETCH + REST_NS_MIN
 
     def take_request(self, at_us: int) -> int:
         """Take one request: 0, or how many microseconds to wait until there is one."""

@@ -42,38 +42,20 @@ def key_name(author: str, key: str) -> str:
     return f"{author}\0{key}"
 
 
-class _OfOneAuthor:
-    """The keys of one author, the oldest first."""
-
-    __slots__ = ("oldest_first", "places")
-
-    def __init__(self) -> None:
-        self.places: dict[str | bytes, int] = {}
-        self.oldest_first: deque[str | bytes] = deque()
-
-    def forget_oldest(self, count: int) -> int:
-        count = min(count, len(self.oldest_first))
-        for _ in range(count):
-            del self.places[self.oldest_first.popleft()]
-        return count
-
-
 class Keys:
     """The last keys of everybody, `capacity` in all at least."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._slack = max(1, min(capacity // 100, 1_000))
-        self._count = 0
-        self._authors: dict[str, _OfOneAuthor] = {}
+        self._places: dict[str | bytes, int] = {}
+        self._oldest_first: dict[str, deque[str | bytes]] = {}
         self._answers: list[Kept | None] = [None] * ANSWERS_KEPT
         self._events = 0
 
     def sequence(self, name: str) -> int | None:
         """Where this key acted, None if it is new."""
-        author, _, key = name.partition("\0")
-        own = self._authors.get(author)
-        return None if own is None else own.places.get(_compact(key))
+        return self._places.get(name if name.isascii() else _compact(name))
 
     def answer(self, sequence: int) -> Kept | None:
         """What the key that acted there was answered, None if that is no longer kept."""
@@ -100,23 +82,27 @@ class Keys:
                 self._events -= len(kept.events)
 
     def remember_place(self, name: str, sequence: int) -> None:
-        author, _, key = name.partition("\0")
-        own = self._authors.get(author)
-        if own is None:
-            own = self._authors[author] = _OfOneAuthor()
-        compact = _compact(key)
-        if compact not in own.places:
-            own.oldest_first.append(compact)
-            self._count += 1
-        own.places[compact] = sequence
-        if self._count > self._capacity + self._slack:
-            most = max(self._authors.values(), key=lambda each: len(each.places))
-            self._count -= most.forget_oldest(self._slack)
+        compact = name if name.isascii() else _compact(name)
+        if compact not in self._places:
+            author = name.partition("\0")[0]
+            own = self._oldest_first.get(author)
+            if own is None:
+                own = self._oldest_first[author] = deque()
+            own.append(compact)
+        self._places[compact] = sequence
+        if len(self._places) > self._capacity + self._slack:
+            self._forget_some()
+
+    def _forget_some(self) -> None:
+        """Who has the most keys forgets its oldest."""
+        most = max(self._oldest_first.values(), key=len)
+        for _ in range(min(self._slack, len(most))):
+            del self._places[most.popleft()]
 
 
-def _compact(key: str) -> str | bytes:
-    """A key in as few bytes as it has: text with one wide character takes four for each."""
-    return key if key.isascii() else key.encode(errors="surrogatepass")
+def _compact(name: str) -> bytes:
+    """A name in as few bytes as it has: text with one wide character takes four for each."""
+    return name.encode(errors="surrogatepass")
 
 
 def older_keys(newest_first: Iterable[tuple[str, str, int]], capacity: int) -> Keys:

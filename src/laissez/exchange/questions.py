@@ -60,12 +60,17 @@ class Forbidden(Exception):
 
 
 class Desk:
-    """Answers questions about one venue; `now` is the clock, `sequence` how far it has come."""
+    """Answers questions about one venue; `now` is the clock, `sequence` how far it has come.
+
+    `shown_until` is the latest instant that anybody was told: whoever goes on after a restart must
+    not tell of an earlier one, even if nothing was written since.
+    """
 
     def __init__(self, venue: Venue, now: Callable[[], int], sequence: Callable[[], int]) -> None:
         self._venue = venue
         self._now = now
         self._sequence = sequence
+        self.shown_until = 0
         self._answers: dict[type, Callable[[Principal, Any], Told]] = {
             AskQuote: self._quote,
             AskOrders: self._orders,
@@ -88,7 +93,10 @@ class Desk:
     def instant(self) -> int:
         """Now, but not past what is about to fall due and has not acted yet."""
         at, due = max(self._now(), self._market.now), self._market.next_timer()
-        return at if due is None else max(self._market.now, min(at, due))
+        if due is not None:
+            at = max(self._market.now, min(at, due))
+        self.shown_until = max(self.shown_until, at)
+        return at
 
     def quote(self, asker: Principal, scope: str) -> Quoted:
         if not asker.sees_everything:

@@ -130,7 +130,6 @@ class Doorway(asyncio.BufferedProtocol):
             None,
             READ_BYTES_MAX,
         )
-        self._trader: TraderSocket | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -147,9 +146,15 @@ class Doorway(asyncio.BufferedProtocol):
             buffer[:taken] = data[:taken]
             self._inner.buffer_updated(taken)
             data = data[taken:]
-        self._trader = self._inner.listener
-        if self._trader is not None and self._visitor is not None:
-            self._visitor.is_known()
+        trader: TraderSocket | None = self._inner.listener
+        if trader is not None:
+            trader.read = self._inner.buffer_updated
+            trader.read_less = self._read_less
+            # What comes in from now on goes to picows and to the trader without a detour.
+            self.get_buffer = self._inner.get_buffer  # type: ignore[method-assign]
+            self.buffer_updated = trader.arrive  # type: ignore[assignment, method-assign]
+            if self._visitor is not None:
+                self._visitor.is_known()
 
     def _refuse_long_head(self) -> None:
         message = f"the headers of a request have at most {HEAD_BYTES_MAX} bytes; send fewer"
@@ -159,13 +164,22 @@ class Doorway(asyncio.BufferedProtocol):
         self._transport.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: not many at a time, because nobody comes between them."""
+        buffer: memoryview = self._inner.get_buffer(sizehint)
+        return buffer
+
+    def _get_some_buffer(self, sizehint: int) -> memoryview:
         buffer: memoryview = self._inner.get_buffer(sizehint)
         return buffer[:READ_BYTES_MAX]
 
+    def _read_less(self) -> None:
+        """The buffer of picows grows with long frames, and nobody comes between what is read into
+        it at once: from now on that is never much."""
+        if self.get_buffer != self._get_some_buffer:
+            self.get_buffer = self._get_some_buffer  # type: ignore[method-assign]
+            self._transport.set_protocol(self)
+
     def buffer_updated(self, nbytes: int) -> None:
-        if self._trader is not None:
-            self._trader.arrive(nbytes, self._inner.buffer_updated)
+        """Nobody was let in: what comes now is of no interest."""
 
     def pause_writing(self) -> None:
         self._inner.pause_writing()
@@ -178,7 +192,6 @@ class Doorway(asyncio.BufferedProtocol):
         return result
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._trader = None
         self._inner.connection_lost(exc)
         if self._visitor is not None:
             self._visitor.is_gone()

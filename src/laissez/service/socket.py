@@ -22,7 +22,6 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from time import monotonic_ns
 
 import msgspec
@@ -56,6 +55,8 @@ from laissez.service.reception import Reception
 FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
 UNREAD_BYTES_MAX = 4 << 20
+MUCH_AT_ONCE = 8 * 1024
+NOTICED_BYTES = 64 * 1024
 TURN_NS = 2_000_000
 """So long one connection is served before it is another's turn."""
 
@@ -100,7 +101,12 @@ class TraderSocket(WSListener):
         self._turn_is_due = False
         self._is_paused = False
         self._pending: deque[Request] = deque()
-        self._arrived: partial[None] | None = None
+        self._arrived = 0
+        self._turn_is_over = False
+        self._has_unread = False
+        self._pinged: bytes | None = None
+        self.read: Callable[[int], None] = lambda size: None
+        self.read_less: Callable[[], None] = lambda: None
         self._catches_up = False
         self._fragments: bytearray | None = None
         self._last_sequence = 0
@@ -116,9 +122,8 @@ class TraderSocket(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
-        transport.underlying_transport.set_write_buffer_limits(
-            UNREAD_BYTES_MAX // 4, UNREAD_BYTES_MAX // 8
-        )
+        noticed = min(UNREAD_BYTES_MAX // 4, NOTICED_BYTES)
+        transport.underlying_transport.set_write_buffer_limits(noticed, noticed // 2)
         self._traders.add(self)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
@@ -127,17 +132,24 @@ class TraderSocket(WSListener):
         self.principal.disconnect()
         self._reception.unread.forget(self)
         self._pending.clear()
-        self._arrived = None
+        self._arrived = 0
         self._leave()
 
     def pause_writing(self) -> None:
-        """Much waits to be read at the other end: what would add to it can wait, too."""
-        self._is_full = True
-        self._pause_reading()
+        """Something waits to be read at the other end: from now on look how much that is."""
+        self._has_unread = True
 
     def resume_writing(self) -> None:
-        self._is_full = False
+        self._has_unread = self._is_full = False
+        self._reception.unread.note(self)
         self._take_turn_soon()
+
+    def _look_at_unread(self) -> None:
+        """Much of it, and what would add to it waits."""
+        if not self._is_full and self.unread_bytes() > UNREAD_BYTES_MAX // 4:
+            self._is_full = True
+            self._pause_reading()
+        self._reception.unread.note(self)
 
     def unread_bytes(self) -> int:
         transport = self._transport
@@ -160,7 +172,7 @@ class TraderSocket(WSListener):
         transport = self._transport
         if transport is not None:
             self._leave()
-            self._is_full = False
+            self._is_full = self._has_unread = False
             self.flush()
             self._transport = None
             transport.send_close(code, reason.encode())
@@ -178,22 +190,27 @@ class TraderSocket(WSListener):
 
     # Whose turn it is -------------------------------------------------------------------------
 
-    def arrive(self, size: int, read: Callable[[int], None]) -> None:
+    def arrive(self, size: int) -> None:
         """Bytes have come in: they are read now, or when this caller has rested."""
+        principal = self.principal
         begun = monotonic_ns()
-        if begun < self.principal.rests_until or self._pending or self._is_full:
-            self._arrived = partial(read, size)
-            self.principal.spend(begun, size, 0)
+        if begun < principal.rests_until or self._pending or self._is_full:
+            self._arrived += size
+            principal.spend(begun, size, 0)
             self._pause_reading()
             self._take_turn_soon()
             return
         self._turn_ends = begun + TURN_NS
-        read(size)
+        self._turn_is_over = False
+        self.read(size)
+        if self._pinged is not None:
+            self._pong()
         ended = monotonic_ns()
-        self.principal.spend(ended, size, ended - begun)
-        if self._pending or ended < self.principal.rests_until:
+        if principal.spend(ended, size, ended - begun) or self._pending:
             self._pause_reading()
             self._take_turn_soon()
+        if size > MUCH_AT_ONCE:
+            self.read_less()
 
     def _take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
@@ -215,17 +232,19 @@ class TraderSocket(WSListener):
             self._take_turn_soon()
             return
         self._turn_ends = begun + TURN_NS
+        self._turn_is_over = False
         if self._pending:
             self._serve_pending()
-        elif self._arrived is not None:
-            read, self._arrived = self._arrived, None
-            read()
+        elif self._arrived:
+            size, self._arrived = self._arrived, 0
+            self.read(size)
+            self._pong()
         if self._catches_up and not self._pending and not self._is_full:
             self._send_piece()
         self.flush()
         ended = monotonic_ns()
         self.principal.spend(ended, 0, ended - begun)
-        is_idle = not self._pending and self._arrived is None
+        is_idle = not self._pending and not self._arrived
         if is_idle and ended >= self.principal.rests_until:
             self._resume_reading()
         if not is_idle or self._catches_up or self._is_paused:
@@ -260,14 +279,22 @@ class TraderSocket(WSListener):
         elif kind == WSMsgType.CONTINUATION:
             self._gather(frame)
         elif kind == WSMsgType.PING:
-            if not self._is_full:  # whoever reads no pongs needs no more of them
-                transport.send_pong(frame.get_payload_as_bytes())
+            self._pinged = frame.get_payload_as_bytes()
         elif kind not in (TEXT, WSMsgType.BINARY):
             return
         elif self._fragments is not None:
             self._close_for_nonsense("a message began within another")
         else:
             self._refuse_binary(frame)
+
+    def _pong(self) -> None:
+        """Answer the last of the pings that came together; nobody needs more than one pong, and
+        who does not read pongs needs none."""
+        payload, self._pinged = self._pinged, None
+        if payload is not None and self._transport is not None and not self._is_full:
+            self._transport.send_pong(payload)
+            if self._has_unread:
+                self._look_at_unread()
 
     def _gather(self, frame: WSFrame) -> None:
         """A message in several frames."""
@@ -291,7 +318,7 @@ class TraderSocket(WSListener):
             self._refuse_unreadable(data, str(error))
             return
         if not isinstance(requests, list):
-            if self._pending or self._is_full or monotonic_ns() > self._turn_ends:
+            if self._pending or self._is_full or self._turn_is_over:
                 self._pending.append(requests)
             else:
                 self._reception.receive(self, requests)
@@ -359,6 +386,7 @@ class TraderSocket(WSListener):
         self._out.append(message)
         if len(message) > COPIED_BYTES_MAX:  # it is long: see whether it is read
             self.flush()
+        self._turn_is_over = monotonic_ns() > self._turn_ends
 
     def push(self, sequence: int, message: bytes) -> None:
         """Something happened that this subscriber is to know."""
@@ -396,8 +424,8 @@ class TraderSocket(WSListener):
             buffer += frame
             transport.send_reuse_external_bytearray(WSMsgType.TEXT, buffer, HEADER_ROOM)
         self._sent_sequence = self._last_sequence
-        if self.unread or transport.underlying_transport.get_write_buffer_size():
-            self._reception.unread.note(self)
+        if self._has_unread:
+            self._look_at_unread()
 
     # The stream -------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ _ALWAYS = (400, 401, 403, 429)
 _WITH_PATH = (404, 422)
 _ON_CHANGE = (404, 409, 422, 503)
 _WITH_BODY = (413,)
+_WITH_PAGES = (409,)
 
 _DESCRIPTION = """\
 A live market for compute. Money is in integer micro-dollars per hour, time in integer
@@ -116,6 +117,8 @@ def _responses(route: Route) -> JSON:
     refused = {*_ALWAYS}
     if route.path_field is not None:
         refused.update(_WITH_PATH)
+    if "after" in route.query_fields:
+        refused.update(_WITH_PAGES)
     if route.changes:
         refused.update(_ON_CHANGE)
     if route.body_fields:
