@@ -28,6 +28,7 @@ from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import (
     Advance,
     AmendOrder,
+    AskStatus,
     CancelOrder,
     ChangeFloor,
     ChangeGuard,
@@ -48,6 +49,7 @@ from laissez.model import (
     Role,
     ServiceCode,
     Settle,
+    Status,
     UncordonScope,
     WithdrawResource,
     decode_said,
@@ -568,6 +570,27 @@ def test_a_broken_disk_closes_the_exchange(tmp_path: Path) -> None:
         read = SqliteJournal(tmp_path, read_only=True)
         assert read.snapshots() == [] and read.head.sequence == 1
         read.close()
+
+    asyncio.run(run())
+
+
+def test_time_that_a_question_was_told_is_not_told_again(tmp_path: Path) -> None:
+    """After a restart with a clock that was set back, though nothing was journaled meanwhile."""
+
+    async def run() -> None:
+        times = Times()
+        async with opened(SqliteJournal(tmp_path), times) as exchange:
+            await with_resource(exchange)
+            times.pass_us(60_000_000)
+            told = exchange.desk.answer(operator(), AskStatus())
+        times.wall_ns -= 3_600_000_000_000
+        journal = SqliteJournal(tmp_path)
+        assert journal.head.at_us == START_US < journal.shown_until_us
+        exchange = Exchange(journal, clock=times.clock(journal.shown_until_us))
+        again = exchange.desk.answer(operator(), AskStatus())
+        assert isinstance(told, Status) and isinstance(again, Status)
+        assert again.at >= told.at == START_US + 60_000_000
+        await exchange.close()
 
     asyncio.run(run())
 

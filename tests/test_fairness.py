@@ -123,13 +123,12 @@ class FakeOutlet:
         self.is_up = False
 
 
+def up(*outlets: FakeOutlet) -> list[bool]:
+    return [outlet.is_up for outlet in outlets]
+
+
 def principal(tenant: str, limits: Limits, together: Allowance | None = None) -> Principal:
     return Principal(new_token("tenant", tenant, at=0)[1], limits, together)
-
-
-def read_frame(trader: TraderSocket, frame: bytes, size: int) -> None:
-    """What picows does with a frame that has come in."""
-    trader._read(frame)
 
 
 def test_unread_bytes_are_bounded_for_a_tenant_and_for_all() -> None:
@@ -139,17 +138,16 @@ def test_unread_bytes_are_bounded_for_a_tenant_and_for_all() -> None:
     small, large, other = FakeOutlet(ada, 40), FakeOutlet(ada, 55), FakeOutlet(bob, 50)
     for outlet in (small, large, other):
         unread.note(outlet)
-    assert [each.is_up for each in (small, large, other)] == [True, True, True]
+    assert up(small, large, other) == [True, True, True]
     small.waits = 50
     unread.note(small)
-    assert [each.is_up for each in (small, large)] == [True, False]
-    assert ada.together.unread == 50
+    assert up(small, large) == [True, False] and ada.together.unread == 50
     another, last = FakeOutlet(bob, 45), FakeOutlet(bob, 3)
     unread.note(another)
     other.waits = 1  # it was read meanwhile: nobody has to go
     last.waits = 10
     unread.note(last)
-    assert all(outlet.is_up for outlet in (small, other, another, last))
+    assert all(up(small, other, another, last))
     for outlet in (small, other, another, last):
         unread.forget(outlet)
     assert (unread.total, ada.together.unread, bob.together.unread) == (0, 0, 0)
@@ -247,6 +245,10 @@ class Loopback:
         self.sent += 1
 
 
+def reads(trader: TraderSocket, data: bytes, size: int) -> None:
+    trader._read(data)
+
+
 class Counting:
     """A reception that counts what it gets."""
 
@@ -276,7 +278,7 @@ def test_others_come_between_the_requests_of_a_long_frame(monkeypatch: pytest.Mo
             people[name] = TraderSocket(reception, own, set()), transport
             people[name][0].on_ws_connected(transport)
         for name, (trader, transport) in people.items():
-            trader.read = partial(read_frame, trader, frames[name])
+            trader.read = partial(reads, trader, frames[name])
             trader.arrive(len(frames[name]))
             assert transport.is_paused
         order = reception.received

@@ -22,7 +22,16 @@ import msgspec
 from laissez.exchange.allowance import OPERATOR_LIMITS, Allowance, Limits
 from laissez.model import Role, TokenInfo
 
-__all__ = ("Access", "BadToken", "Limits", "Principal", "Token", "hashed", "new_token")
+__all__ = (
+    "OPERATOR_LIMITS",
+    "Access",
+    "BadToken",
+    "Limits",
+    "Principal",
+    "Token",
+    "hashed",
+    "new_token",
+)
 
 ROLES: tuple[Role, ...] = get_args(Role)
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

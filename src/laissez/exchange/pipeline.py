@@ -148,7 +148,7 @@ class Exchange:
             self.execution,
             self._writer,
             snapshot_every=self.settings.snapshot_every,
-            shown_us=self.clock.now,
+            shown_us=lambda: self.desk.shown_until,
         )
         self._due = Due(
             self.market,
