@@ -2,7 +2,7 @@
 
 Per tenant the newest messages are kept, so that somebody who was away a moment can resume after
 the last sequence number it saw; whoever was away for longer is told to read its state anew. For
-the operator the events of the newest commands are kept as they are, and encoded when it listens.
+the operator the events of the newest commands are kept, and encoded when it listens.
 
 A message may hold one event or fifty thousand, so what is kept is bounded by events as well: for
 the operator, and for all tenants together. When these have too many, the tenant that has most
@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from typing import Protocol, TypeVar
 
 from laissez.exchange.views import operator_events
-from laissez.model import Event, Happened, encode
+from laissez.model import Event, Happened, Notice, encode
 
 KEPT_PER_TENANT = 1_000
 KEPT_FOR_OPERATOR = 10_000
@@ -25,7 +25,7 @@ EVENTS_KEPT_OF_TENANTS = 200_000
 EVENTS_KEPT_FOR_OPERATOR = 200_000
 
 T = TypeVar("T")
-SaidToAll = tuple[int, int, tuple[Event, ...]]
+SaidToAll = tuple[int, int, tuple[Notice, ...]]
 
 
 class Listener(Protocol):
@@ -103,14 +103,16 @@ class Feeds:
 
     def publish_all(self, sequence: int, at: int, events: tuple[Event, ...]) -> None:
         """Note what a command did, and tell the operator if it listens."""
+        # An explanation that is kept would keep alive all that it could be made from.
+        told = operator_events(events)
         recent = self._recent
-        recent.append((sequence, at, events))
+        recent.append((sequence, at, told))
         self._recent_events += len(events)
         while len(recent) > KEPT_FOR_OPERATOR or self._recent_events > EVENTS_KEPT_FOR_OPERATOR:
             self._forgotten, _, forgotten = recent.popleft()
             self._recent_events -= len(forgotten)
         if self._operators:
-            message = encode(Happened(sequence, at, operator_events(events)))
+            message = _told((sequence, at, told))
             for listener in tuple(self._operators):
                 listener.push(sequence, message)
 
@@ -141,7 +143,7 @@ class Feeds:
 
 def _told(said: SaidToAll) -> bytes:
     sequence, at, events = said
-    return encode(Happened(sequence, at, operator_events(events)))
+    return encode(Happened(sequence, at, events))
 
 
 def _first(kept: deque[T], after: int, most: int, sequence: Callable[[T], int]) -> list[T]:

@@ -5,7 +5,7 @@ not named here reaches nobody. An order's id in the market begins with its tenan
 ids of different tenants can't collide or be guessed; tenants see their own part only.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from laissez.market import Market
@@ -79,8 +79,10 @@ def own_refusal(rejected: Rejected, tenant: str) -> Rejected:
     return Rejected(rejected.at, rejected.code, message)
 
 
-def operator_events(events: Iterable[Event]) -> tuple[Notice, ...]:
+def operator_events(events: tuple[Event, ...]) -> tuple[Notice, ...]:
     """Everything, without the explanations of charges."""
+    if len(events) == 1 and not isinstance(only := events[0], Settled):
+        return (only,)
     return tuple(_charged(event) if isinstance(event, Settled) else event for event in events)
 
 
