@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -135,6 +136,7 @@ class Noticed(msgspec.Struct, frozen=True):
     failed: int
     doors: int
     doors_failed: int
+    failures: dict[str, int]
     rss_before_mb: int
     rss_most_mb: int
     rss_after_mb: int
@@ -352,6 +354,7 @@ def _noticed(
         failed,
         len(doors),
         doors_failed,
+        dict(Counter(each.failed for each in traded + doors if each.failed is not None)),
         before,
         rss_most,
         after,
@@ -394,6 +397,8 @@ def details(noticed: Noticed) -> Iterator[str]:
             f"  {noticed.failed} of {noticed.requests} requests came to nothing, "
             f"{noticed.doors_failed} of {noticed.doors} new connections"
         )
+        told = ", ".join(f"{why} {count}" for why, count in noticed.failures.items())
+        yield f"  why: {told}"[:80]
 
 
 def arguments() -> argparse.Namespace:

@@ -133,13 +133,18 @@ def _watch(pid: int, plan: SoakPlan, as_json: bool) -> Soaked:
         traders.kill()
         traders.wait()
         traders.stdout.close()
+    return soaked(plan, looks)
+
+
+def soaked(plan: SoakPlan, looks: list[Look]) -> Soaked:
+    """All looks, and the slope of the second half of them."""
     later = looks[len(looks) // 2 :]
     by_hour = slope([(look.minutes / 60, look.rss_mb) for look in later])
     by_command = slope([(look.commands / 1e6, look.rss_mb) for look in later])
     return Soaked(
         plan.requests_per_s,
         round(plan.seconds / 60, 2),
-        commands,
+        looks[-1].commands,
         looks[0].rss_mb,
         max(look.rss_mb for look in looks),
         looks[-1].rss_mb,
@@ -168,14 +173,14 @@ def main() -> int:
     asked = parser.parse_args()
     if not asked.json:
         print(HEAD)
-    soaked = soak(asked.minutes, asked.requests_per_s, as_json=asked.json)
-    is_flat = soaked.slope_mb_per_hour <= SLOPE_GOAL_MB_PER_HOUR
+    found = soak(asked.minutes, asked.requests_per_s, as_json=asked.json)
+    is_flat = found.slope_mb_per_hour <= SLOPE_GOAL_MB_PER_HOUR
     if asked.json:
-        print(msgspec.json.format(msgspec.json.encode(soaked)).decode())
+        print(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
         print(
-            f"second half: {soaked.slope_mb_per_hour:+,.1f} MB an hour, "
-            f"{soaked.slope_mb_per_million_commands:+,.1f} MB a million commands; "
+            f"second half: {found.slope_mb_per_hour:+,.1f} MB an hour, "
+            f"{found.slope_mb_per_million_commands:+,.1f} MB a million commands; "
             f"{'flat' if is_flat else 'it grows'} (goal: {SLOPE_GOAL_MB_PER_HOUR:.0f} MB an hour)"
         )
     return 0 if is_flat else 1
