@@ -291,3 +291,17 @@ def test_an_upgrade_with_a_long_head_is_answered(tmp_path: Path) -> None:
             RawSocket(service.url, service.secrets["ada"], headers=[f"X-Long: {'x' * 17_000}"])
         assert away.value.status == 431
         assert away.value.problem["code"] == "too_large"
+
+
+def test_a_trader_stays_as_long_as_it_likes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadlines of HTTP end where the connection becomes a WebSocket."""
+    monkeypatch.setattr(patience, "HEAD_S", 0.1)
+    monkeypatch.setattr(patience, "BODY_S", 0.1)
+    with (
+        served(tmp_path, "ada") as service,
+        RawSocket(service.url, service.secrets["ada"]) as ada,
+    ):
+        time.sleep(0.4)
+        assert isinstance(ada.ask(AskStatus()), Reply)

@@ -41,6 +41,7 @@ class PatientHttp(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._taken: asyncio.TimerHandle | None = None
         self._left_unread = 0
+        self._has_stepped_aside = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -65,12 +66,15 @@ class PatientHttp(H11Protocol):
         self._end()
 
     def handle_websocket_upgrade(self, event: Any) -> None:
+        self._has_stepped_aside = True
         self._wait_for("")
         self._end_belonging()
         super().handle_websocket_upgrade(event)
 
     def _watch(self, *, has_come: bool) -> None:
         """What is waited for now, and since when? More of the same starts no new deadline."""
+        if self._has_stepped_aside:  # the connection is a trader's now, and knows no end
+            return
         state = self.conn.their_state
         if state is h11.IDLE and has_come:
             self._wait_for("head")
