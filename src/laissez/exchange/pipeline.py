@@ -325,20 +325,21 @@ class Exchange:
 
     def _execute(self, entries: list[Entry]) -> list[tuple[Notice, ...]] | None:
         """What each author is told; None if the exchange had to stop."""
-        execution, told = self.execution, []
-        for entry in entries:
-            try:
-                told.append(execution.execute(entry))
-                if isinstance(entry.do, GrantToken | EndToken):
-                    self._renew_access(entry.do)
-            except Exception as error:
-                kind = type(entry.do).__name__
-                self._stop(
-                    f"entry {execution.sequence} ({kind} by {entry.author}) is in the journal, and "
-                    f"executing it failed ({_named(error)})"
-                )
-                _log.error("the fault", exc_info=error)
-                return None
+        execute, told = self.execution.execute, []
+        entry = entries[0]
+        try:
+            for entry in entries:
+                told.append(execute(entry))
+                do = entry.do
+                if type(do) is GrantToken or type(do) is EndToken:
+                    self._renew_access(do)
+        except Exception as error:
+            self._stop(
+                f"entry {self.execution.sequence} ({type(entry.do).__name__} by {entry.author}) is "
+                f"in the journal, and executing it failed ({_named(error)})"
+            )
+            _log.error("the fault", exc_info=error)
+            return None
         return told
 
     def _renew_access(self, do: GrantToken | EndToken) -> None:
@@ -355,18 +356,16 @@ class Exchange:
     ) -> None:
         targets: set[Target] = set()
         first = self.execution.sequence - len(entries) + 1
-        for sequence, ticket in enumerate(group, first):
-            if isinstance(ticket, _OwnTicket):
+        at = entries[-1].do.at  # the instant of the whole group
+        for sequence, (ticket, events) in enumerate(zip(group, told, strict=True), first):
+            if type(ticket) is _OwnTicket:
                 if ticket.done is not None and not ticket.done.done():
                     ticket.done.set_result(None)
                 continue
-            place = sequence - first
+            assert isinstance(ticket, Ticket)
             for each in self._all_who_asked(ticket):
-                is_repeated = each is not ticket
                 try:
-                    each.target.answer(
-                        each.request_id, sequence, entries[place].do.at, told[place], is_repeated
-                    )
+                    each.target.answer(each.request_id, sequence, at, events, each is not ticket)
                 except Exception as error:
                     _log.error("an answer could not be given: %s", _named(error))
                 targets.add(each.target)
