@@ -454,7 +454,7 @@ def test_recovery_begins_where_enough_is_left(
     assert execution.sequence == GROUPS * GROUP
     assert execution.keys.answer(60) is None
     for sequence in range(1, GROUPS * GROUP + 1):
-        assert execution.keys.sequence(f"ada\0k{sequence}") == sequence
+        assert execution.keys.sequence("ada", f"k{sequence}") == sequence
     for sequence in range(61, GROUPS * GROUP + 1):
         kept = execution.keys.answer(sequence)
         assert kept is not None and kept.record == record(sequence, kept.at)

@@ -19,7 +19,6 @@ from laissez.exchange.access import Limits, Principal, Token
 from laissez.exchange.clock import Clock
 from laissez.exchange.execution import Execution
 from laissez.exchange.journal import JournalFailed, NotDurable
-from laissez.exchange.keys import key_name
 from laissez.exchange.pipeline import Exchange, Settings, Ticket
 from laissez.exchange.records import Entry
 from laissez.exchange.recovery import recover, verify
@@ -824,15 +823,15 @@ class Seen(msgspec.Struct):
     digest: str
     streams: dict[str, list[bytes]]
     everything: list[bytes]
-    keys: dict[str, int | None]
+    keys: dict[tuple[str, str], int | None]
     answers: dict[int, object]
     handovers: list[object]
 
 
 def seen(execution: Execution, after: int = 0) -> Seen:
     authors = (*NAMES, operator().name)
-    names = [key_name(author, key) for author in authors for key in ("k1", "k2", "k3")]
-    places = {name: execution.keys.sequence(name) for name in names}
+    names = [(author, key) for author in authors for key in ("k1", "k2", "k3")]
+    places = {name: execution.keys.sequence(*name) for name in names}
     kept = {place: execution.keys.answer(place) for place in places.values() if place}
     return Seen(
         execution.venue.digest(),

@@ -25,7 +25,7 @@ from laissez.exchange.feeds import Feeds
 from laissez.exchange.journal import JournalFailed
 from laissez.exchange.keys import Keys
 from laissez.exchange.pipeline import Exchange, Settings
-from laissez.exchange.records import write_entry
+from laissez.exchange.records import Entry, write_entries
 from laissez.exchange.recovery import NotExecuted, recover, verify
 from laissez.exchange.sequencing import KeepToken
 from laissez.exchange.snapshots import Child
@@ -115,14 +115,13 @@ def test_a_fault_in_one_request_is_refused_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What can't be written down changes nothing; whoever came with it is served."""
-    whole = write_entry
 
-    def write(entry: Any) -> bytes:
-        if entry.key == "odd":
+    def write(entries: list[Entry]) -> bytes:
+        if any(entry.key == "odd" for entry in entries):
             raise TypeError("made up")
-        return whole(entry)
+        return write_entries(entries)
 
-    monkeypatch.setattr(pipeline, "write_entry", write)
+    monkeypatch.setattr(pipeline, "write_entries", write)
 
     async def run() -> None:
         async with opened(SqliteJournal(tmp_path)) as exchange:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from laissez.exchange import keys as keys_module
-from laissez.exchange.keys import Kept, Keys, key_name, older_keys
+from laissez.exchange.keys import Kept, Keys, older_keys
 from laissez.model import Advance, Cancelled
 
 
@@ -18,10 +18,10 @@ def test_the_newest_keys_are_remembered(capacity: int, used: int) -> None:
     """At least the last `capacity`, each with its place; never more than twice as many."""
     keys = Keys(capacity)
     for sequence in range(1, used + 1):
-        assert keys.sequence(f"k-{sequence}") is None
-        keys.remember(f"k-{sequence}", kept(sequence))
-        known = [n for n in range(1, used + 1) if keys.sequence(f"k-{n}") is not None]
-        assert all(keys.sequence(f"k-{n}") == n for n in known)
+        assert keys.sequence("ada", f"k-{sequence}") is None
+        keys.remember("ada", f"k-{sequence}", kept(sequence))
+        known = [n for n in range(1, used + 1) if keys.sequence("ada", f"k-{n}") is not None]
+        assert all(keys.sequence("ada", f"k-{n}") == n for n in known)
         assert set(range(max(1, sequence - capacity + 1), sequence + 1)) <= set(known)
         assert len(known) <= 2 * capacity
 
@@ -36,7 +36,7 @@ def test_the_newest_answers_are_kept(keyed: list[bool]) -> None:
         for sequence, has_key in enumerate(keyed, 1):
             if has_key:
                 newest[sequence] = kept(sequence)
-                keys.remember(f"k-{sequence}", newest[sequence])
+                keys.remember("ada", f"k-{sequence}", newest[sequence])
             for each in range(sequence + 10):
                 found = keys.answer(each)
                 assert found is None or found is newest.get(each)
@@ -47,20 +47,26 @@ def test_the_newest_answers_are_kept(keyed: list[bool]) -> None:
 def test_a_place_without_an_answer() -> None:
     """A key from before the restart's snapshot: where it acted is known, the answer is not."""
     keys = Keys(4)
-    keys.remember_place("k", 3)
-    assert keys.sequence("k") == 3
+    keys.remember_place("ada", "k", 3)
+    assert keys.sequence("ada", "k") == 3
     assert keys.answer(3) is None
 
 
 def test_a_key_belongs_to_its_author() -> None:
-    """No two pairs of author and key have one name; an author can't contain the separator."""
-    names = {key_name(author, key) for author in ("a", "a:b", "ab") for key in ("c", "bc", "\0c")}
-    assert len(names) == 9
+    """Nobody finds another's, whatever the two are made of; wide text is told apart, too."""
+    keys = Keys(100)
+    pairs = [
+        (author, key) for author in ("a", "a:b", "ab") for key in ("c", "bc", "\0c", "ü", "水")
+    ]
+    for sequence, (author, key) in enumerate(pairs, 1):
+        assert keys.sequence(author, key) is None
+        keys.remember_place(author, key, sequence)
+    assert [keys.sequence(author, key) for author, key in pairs] == list(range(1, 16))
 
 
 def used(keys: Keys, author: str, count: int) -> int:
     """How many of an author's keys are known."""
-    return sum(keys.sequence(key_name(author, f"k-{n}")) is not None for n in range(count))
+    return sum(keys.sequence(author, f"k-{n}") is not None for n in range(count))
 
 
 def test_an_author_with_many_keys_evicts_only_its_own() -> None:
@@ -68,12 +74,12 @@ def test_an_author_with_many_keys_evicts_only_its_own() -> None:
     keys = Keys(100)
     for author, count in (("ada", 20), ("bob", 10), ("eve", 5_000), ("ada", 0)):
         for number in range(count):
-            keys.remember(key_name(author, f"k-{number}"), kept(number))
+            keys.remember(author, f"k-{number}", kept(number))
     assert (used(keys, "ada", 20), used(keys, "bob", 10)) == (20, 10)
     assert 70 <= used(keys, "eve", 5_000) <= 72
-    assert keys.sequence(key_name("eve", "k-4999")) == 4_999
+    assert keys.sequence("eve", "k-4999") == 4_999
     for number in range(5_000):
-        keys.remember_place(key_name("mallory", f"k-{number}"), number)
+        keys.remember_place("mallory", f"k-{number}", number)
     assert (used(keys, "ada", 20), used(keys, "bob", 10)) == (20, 10)
     assert used(keys, "eve", 5_000) >= 34, "two who flood have half of the rest each"
 
@@ -85,7 +91,7 @@ def test_a_restart_finds_the_keys_of_those_who_seldom_use_one() -> None:
     keys = older_keys(reversed(past), 100)
     assert used(keys, "ada", 5) == 5
     assert 95 <= used(keys, "eve", 150) <= 96
-    assert keys.sequence(key_name("eve", "k-149")) == 154
+    assert keys.sequence("eve", "k-149") == 154
     assert keys.answer(154) is None
 
 
@@ -95,7 +101,7 @@ def test_long_answers_are_kept_for_a_shorter_time(monkeypatch: pytest.MonkeyPatc
     keys = Keys(100)
     for sequence, events in ((1, 4), (2, 4), (3, 4), (4, 50)):
         cancelled = tuple(Cancelled(7, "ada", f"o-{n}") for n in range(events))
-        keys.remember(f"ada\0k-{sequence}", Kept(sequence, 7, Advance(7), cancelled))
+        keys.remember("ada", f"k-{sequence}", Kept(sequence, 7, Advance(7), cancelled))
         known = [each for each in range(1, 5) if keys.answer(each) is not None]
         assert known == {1: [1], 2: [1, 2], 3: [3], 4: [4]}[sequence]
-    assert all(keys.sequence(f"ada\0k-{n}") == n for n in range(1, 5))
+    assert all(keys.sequence("ada", f"k-{n}") == n for n in range(1, 5))

@@ -145,9 +145,7 @@ def describe(folder: Path) -> dict[str, Any]:
                 [webhook.id, webhook.url, bookmarks.get(webhook.id, 0)]
                 for webhook in rights.webhooks.values()
             ],
-            "keys": {
-                key: execution.keys.sequence(f"grace\0{key}") for key in ("grace-1", "grace-2")
-            },
+            "keys": {key: execution.keys.sequence("grace", key) for key in ("grace-1", "grace-2")},
         }
         journal.close()
         return described

@@ -140,17 +140,20 @@ def _form_of_order(market: Market, do: PlaceOrder) -> None:
 
 
 def _form_of_amendment(market: Market, do: AmendOrder) -> None:
-    checks.check_order_id(do.order)
-    if do.price is not None:
-        checks.check_price(do.price)
-    if do.limit is not None:
-        checks.check_limit(do.limit, 1)
+    _form_of_cancel(market, do)
+    price, limit = do.price, do.limit
+    if price is not None and not 0 < price <= MAX_RATE:
+        checks.check_price(price)
+    if limit is not None and not 0 < limit <= MAX_RATE:
+        checks.check_limit(limit, 1)
     if do.expires is not UNSET and do.expires is not None:
         checks.check_expiry(do.expires, -1)
 
 
-def _form_of_cancel(market: Market, do: CancelOrder) -> None:
-    checks.check_order_id(do.order)
+def _form_of_cancel(market: Market, do: CancelOrder | AmendOrder) -> None:
+    order = do.order
+    if not order.isprintable() or order[0] == " " or order[-1] == " ":
+        checks.check_order_id(order)
 
 
 def _form_of_limit(market: Market, do: ChangeLimit) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from laissez.exchange.feeds import Feeds
-from laissez.exchange.keys import Kept, Keys, key_name
+from laissez.exchange.keys import Kept, Keys
 from laissez.exchange.records import Entry
 from laissez.exchange.venue import Venue
 from laissez.exchange.views import notices, operator_events, own_refusal
@@ -39,7 +39,7 @@ class Execution:
         else:
             answer = NOTHING
         if entry.key is not None:
-            self.keys.remember(key_name(author, entry.key), Kept(sequence, at, record, answer))
+            self.keys.remember(author, entry.key, Kept(sequence, at, record, answer))
         return answer
 
     def _publish(

@@ -13,7 +13,6 @@ All of this follows from the journal: a restart reads it back.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 
@@ -37,41 +36,37 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
     events: tuple[Notice, ...]
 
 
-def key_name(author: str, key: str) -> str:
-    """A key as it is asked for: no author can use another's."""
-    return f"{author}\0{key}"
-
-
 class Keys:
     """The last keys of everybody, `capacity` in all at least."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._slack = max(1, min(capacity // 100, 1_000))
-        self._places: dict[str | bytes, int] = {}
-        self._oldest_first: dict[str, deque[str | bytes]] = {}
+        # Of each author the places of its keys, the oldest first: dicts keep their order.
+        self._places: dict[str, dict[str | bytes, int]] = {}
+        self._count = 0
         self._answers: list[Kept | None] = [None] * ANSWERS_KEPT
         self._events = 0
 
-    def sequence(self, name: str) -> int | None:
+    def sequence(self, author: str, key: str) -> int | None:
         """Where this key acted, None if it is new."""
-        return self._places.get(name if name.isascii() else _compact(name))
+        own = self._places.get(author)
+        return None if own is None else own.get(key if key.isascii() else _compact(key))
 
     def answer(self, sequence: int) -> Kept | None:
         """What the key that acted there was answered, None if that is no longer kept."""
         kept = self._answers[sequence % ANSWERS_KEPT]
         return kept if kept is not None and kept.sequence == sequence else None
 
-    def remember(self, name: str, kept: Kept) -> None:
-        self.remember_place(name, kept.sequence)
-        place = kept.sequence % ANSWERS_KEPT
-        before = self._answers[place]
-        if before is not None:
-            self._events -= len(before.events)
-        self._answers[place] = kept
-        self._events += len(kept.events)
+    def remember(self, author: str, key: str, kept: Kept) -> None:
+        sequence = kept.sequence
+        self.remember_place(author, key, sequence)
+        answers, place = self._answers, sequence % ANSWERS_KEPT
+        before = answers[place]
+        answers[place] = kept
+        self._events += len(kept.events) - (0 if before is None else len(before.events))
         if self._events > EVENTS_KEPT:
-            self._forget_answers(kept.sequence)
+            self._forget_answers(sequence)
 
     def _forget_answers(self, newest: int) -> None:
         """Forget the oldest answers until half of the room for events is free, or one is left."""
@@ -81,28 +76,29 @@ class Keys:
                 self._answers[sequence % ANSWERS_KEPT] = None
                 self._events -= len(kept.events)
 
-    def remember_place(self, name: str, sequence: int) -> None:
-        compact = name if name.isascii() else _compact(name)
-        if compact not in self._places:
-            author = name.partition("\0")[0]
-            own = self._oldest_first.get(author)
-            if own is None:
-                own = self._oldest_first[author] = deque()
-            own.append(compact)
-        self._places[compact] = sequence
-        if len(self._places) > self._capacity + self._slack:
+    def remember_place(self, author: str, key: str, sequence: int) -> None:
+        own = self._places.get(author)
+        if own is None:
+            own = self._places[author] = {}
+        before = len(own)
+        own[key if key.isascii() else _compact(key)] = sequence
+        self._count += len(own) - before
+        if self._count > self._capacity + self._slack:
             self._forget_some()
 
     def _forget_some(self) -> None:
         """Who has the most keys forgets its oldest."""
-        most = max(self._oldest_first.values(), key=len)
-        for _ in range(min(self._slack, len(most))):
-            del self._places[most.popleft()]
+        author, most = max(self._places.items(), key=lambda each: len(each[1]))
+        for key in list(islice(most, self._slack)):
+            del most[key]
+            self._count -= 1
+        if not most:
+            del self._places[author]
 
 
-def _compact(name: str) -> bytes:
-    """A name in as few bytes as it has: text with one wide character takes four for each."""
-    return name.encode(errors="surrogatepass")
+def _compact(key: str) -> bytes:
+    """A key in as few bytes as it has: text with one wide character takes four for each."""
+    return key.encode(errors="surrogatepass")
 
 
 def older_keys(newest_first: Iterable[tuple[str, str, int]], capacity: int) -> Keys:
@@ -114,5 +110,5 @@ def older_keys(newest_first: Iterable[tuple[str, str, int]], capacity: int) -> K
     found = list(islice(newest_first, LOOKED_THROUGH * capacity))
     keys = Keys(capacity)
     for author, key, sequence in reversed(found):
-        keys.remember_place(key_name(author, key), sequence)
+        keys.remember_place(author, key, sequence)
     return keys

@@ -40,9 +40,9 @@ from laissez.exchange.clock import Clock
 from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
-from laissez.exchange.keys import Kept, key_name
+from laissez.exchange.keys import Kept
 from laissez.exchange.questions import Desk
-from laissez.exchange.records import EndToken, Entry, GrantToken, join_entries, write_entry
+from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
 from laissez.exchange.recovery import ReportProgress, no_progress, recover, upgrade_rules
 from laissez.exchange.sequencing import OwnInstruction, record_of
 from laissez.exchange.upkeep import Upkeep
@@ -86,14 +86,14 @@ class Target(Protocol):
 
 
 class Ticket(msgspec.Struct, gc=False):
-    """A request on its way; `key_name` is noted when its key is found to be new."""
+    """A request on its way; `name` (author, key) is noted when the key is found to be new."""
 
     caller: Principal
     do: Instruction
     key: str | None
     request_id: int
     target: Target
-    key_name: str | None = None
+    name: tuple[str, str] | None = None
 
 
 class _OwnTicket(msgspec.Struct):
@@ -137,8 +137,8 @@ class Exchange:
         self._writer = Writer(self._loop)
         self._waiting: list[Ticket | _OwnTicket] = []
         self._writing = 0
-        self._in_flight: dict[str, Ticket] = {}
-        self._repeated: dict[str, list[Ticket]] = {}
+        self._in_flight: dict[tuple[str, str], Ticket] = {}
+        self._repeated: dict[tuple[str, str], list[Ticket]] = {}
         self._repeated_count = 0
         self._is_let_go = False
         self._idle = asyncio.Event()
@@ -172,32 +172,29 @@ class Exchange:
         """Take a request for a change; it is answered now if refused, or when it is durable."""
         if self.fault is not None:
             return
-        if self._is_taken(ticket):
-            if ticket.key_name is not None:
-                self._in_flight[ticket.key_name] = ticket
-            self._enqueue(ticket)
-
-    def _is_taken(self, ticket: Ticket) -> bool:
-        """Does it go on to the sequencer? If not, it has been answered."""
         caller, request_id, do = ticket.caller, ticket.request_id, ticket.do
         refused = check_allowance(caller, request_id, self.clock.now()) or check_instruction(
             caller, request_id, do, ticket.key
         )
         # A retry is answered with what it did, whatever has changed since: so the key comes first.
-        if not refused and ticket.key is not None and self._is_repeated(ticket, ticket.key):
-            return False
-        if not refused:
+        if refused is None and ticket.key is not None and self._is_repeated(ticket, ticket.key):
+            return
+        if refused is None:
             refused = check_form(caller, self.market, request_id, do)
-        if not refused and self._is_full():
+        if refused is None and self._is_full():
             refused = self._no_room(request_id)
-        if refused:
+        if refused is not None:
             ticket.target.refuse(refused)
-            return False
-        return True
+            return
+        if ticket.name is not None:
+            self._in_flight[ticket.name] = ticket
+        self._enqueue(ticket)
 
     async def carry_out(self, author: str, do: OwnInstruction) -> None:
         """Have something of the exchange's own journaled and executed. Raises `NotDurable` or
         `JournalFailed`."""
+        if self.fault is not None:
+            raise self.fault
         done: asyncio.Future[None] = self._loop.create_future()
         self._enqueue(_OwnTicket(author, do, done))
         await done
@@ -215,7 +212,7 @@ class Exchange:
 
     def _is_repeated(self, ticket: Ticket, key: str) -> bool:
         """Answer a key that was used before."""
-        name = key_name(ticket.caller.name, key)
+        name = (ticket.caller.name, key)
         first = self._in_flight.get(name)
         if first is not None:
             if first.do != ticket.do:
@@ -226,9 +223,9 @@ class Exchange:
                 self._repeated.setdefault(name, []).append(ticket)
                 self._repeated_count += 1
             return True
-        sequence = self.execution.keys.sequence(name)
+        sequence = self.execution.keys.sequence(*name)
         if sequence is None:
-            ticket.key_name = name
+            ticket.name = name
             return False
         kept = self.execution.keys.answer(sequence)
         if kept is None:
@@ -258,28 +255,35 @@ class Exchange:
         waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
         head = self.journal.head
         at = max(self.clock.now(), head.at_us, self.market.now)
-        group: list[Ticket | _OwnTicket] = []
-        entries: list[Entry] = []
-        written: list[bytes] = []
+        group, first = waiting, head.sequence + 1
+        try:
+            entries = [_entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
+            data = write_entries(entries)
+        except Exception:
+            group = self._writable(waiting, at)
+            if not group:
+                self._after_nothing()
+                return
+            entries = [_entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
+            data = write_entries(entries)
+        self._writing = len(group)
+        rules = self.execution.venue.rules
+        self._writer.do(
+            lambda: self.journal.append(first, len(entries), at, rules, data),
+            lambda error: self._written(error, group, entries),
+        )
+
+    def _writable(self, waiting: list[Ticket | _OwnTicket], at: int) -> list[Ticket | _OwnTicket]:
+        """Those that can be written down; the others are refused."""
+        group = []
         for ticket in waiting:
             try:
-                entry = _entry_of(ticket, at, head.sequence + 1 + len(entries))
-                written.append(write_entry(entry))
+                write_entries([_entry_of(ticket, at, 1)])
             except Exception as error:
                 self._give_up(ticket, error)
             else:
                 group.append(ticket)
-                entries.append(entry)
-        if not entries:
-            self._after_nothing()
-            return
-        data = join_entries(written)
-        self._writing = len(group)
-        rules = self.execution.venue.rules
-        self._writer.do(
-            lambda: self.journal.append(head.sequence + 1, len(entries), at, rules, data),
-            lambda error: self._written(error, group, entries),
-        )
+        return group
 
     def _give_up(self, ticket: Ticket | _OwnTicket, error: Exception) -> None:
         """What can't be written down is refused alone; nothing of it happened."""
@@ -391,10 +395,13 @@ class Exchange:
 
     def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
         """A ticket, and those that came with the same key while it was under way."""
-        if ticket.key_name is None:
+        name = ticket.name
+        if name is None:
             return (ticket,)
-        del self._in_flight[ticket.key_name]
-        repeated = self._repeated.pop(ticket.key_name, ())
+        del self._in_flight[name]
+        if name not in self._repeated:
+            return (ticket,)
+        repeated = self._repeated.pop(name)
         self._repeated_count -= len(repeated)
         return (ticket, *repeated)
 

@@ -85,17 +85,8 @@ _entries: msgspec.json.Decoder[tuple[Entry, ...]] = msgspec.json.Decoder(tuple[E
 _encoder = msgspec.json.Encoder()
 
 
-def write_entry(entry: Entry) -> bytes:
-    return _encoder.encode(entry)
-
-
-def join_entries(written: list[bytes]) -> bytes:
-    """A group's entries, each written already."""
-    return b"[" + b",".join(written) + b"]"
-
-
 def write_entries(entries: list[Entry]) -> bytes:
-    return join_entries([write_entry(entry) for entry in entries])
+    return _encoder.encode(entries)
 
 
 def read_entries(data: bytes) -> tuple[Entry, ...]:
