@@ -729,6 +729,39 @@ def test_a_key_whose_answer_is_forgotten(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_a_restart_remembers_the_keys_that_were_remembered(tmp_path: Path) -> None:
+    """Those of somebody who seldom uses one too, behind very many of a rival's: the same keys."""
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(recovery, "REPLAYED", 5)
+
+    async def run() -> None:
+        settings = Settings(keys_kept=50)
+        known: list[bool] = []
+        for _ in range(2):
+            async with opened(SqliteJournal(tmp_path), settings=settings) as exchange:
+                keys = exchange.execution.keys
+                if known:
+                    again = [keys.sequence("eve", f"k-{n}") is not None for n in range(600)]
+                    assert (again, keys.sequence("ada", "mine")) == (known, 1)
+                    return
+                door = Door(exchange)
+                await door.ask(tenant("ada"), CancelOrder("x"), "mine")
+                for number in range(600):
+                    door.put(tenant("eve"), CancelOrder("x"), f"k-{number}")
+                    if number % 100 == 0:
+                        await door.all_told()
+                await door.all_told()
+                known = [keys.sequence("eve", f"k-{n}") is not None for n in range(600)]
+            async with opened(SqliteJournal(tmp_path), settings=settings) as exchange:
+                door = Door(exchange)
+                for _ in range(10):
+                    await door.ask(operator(), ChangeFloor("h", 0))
+
+    with monkeypatch.context():
+        asyncio.run(run())
+    monkeypatch.undo()
+
+
 # --- the end ------------------------------------------------------------------------------------
 
 

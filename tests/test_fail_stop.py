@@ -19,22 +19,34 @@ from faults.ordeal import SETTINGS
 from faults.process import Service
 from faults.talk import ask
 from laissez.exchange import execution as execution_module
-from laissez.exchange import pipeline
+from laissez.exchange import pipeline, upkeep
 from laissez.exchange.access import new_token
 from laissez.exchange.feeds import Feeds
 from laissez.exchange.journal import JournalFailed
 from laissez.exchange.keys import Keys
-from laissez.exchange.pipeline import Exchange, Settings
+from laissez.exchange.pipeline import Closed, Exchange, Fault, Settings
 from laissez.exchange.records import Entry, write_entries
 from laissez.exchange.recovery import NotExecuted, recover, verify
-from laissez.exchange.sequencing import KeepToken
+from laissez.exchange.sequencing import DropToken, KeepToken
 from laissez.exchange.snapshots import Child
 from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.market import Market
 from laissez.model import Answer, AskStatus, OfferResource, PlaceOrder, Refused, ServiceCode
 from serving import make_tokens
-from test_exchange import Caller, Door, entries_of, labels, opened, tenant, until, with_resource
+from test_exchange import (
+    START_US,
+    Caller,
+    Door,
+    SlowJournal,
+    Times,
+    entries_of,
+    labels,
+    opened,
+    tenant,
+    until,
+    with_resource,
+)
 
 PATIENCE_S = 20
 
@@ -203,6 +215,7 @@ def test_a_snapshot_that_fails_is_only_missing(
 
     whole: Callable[..., Any] = getattr(Child, name)
     monkeypatch.setattr(Child, name, fail)
+    monkeypatch.setattr(upkeep, "RETRY_S", 0.0)
     switch.is_on = True
 
     async def run() -> None:
@@ -237,6 +250,83 @@ def test_a_token_that_can_not_be_written_is_not_good(
             with pytest.raises(JournalFailed):
                 await exchange.carry_out("operator:1", KeepToken(token))
             assert exchange.authenticate(secret) is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("where", [(Venue, "apply"), (Keys, "remember")], ids=["its own", "other"])
+def test_whoever_waits_for_the_exchange_is_told_of_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[Any, str]
+) -> None:
+    """A token that is being made when the exchange stops, in the same group or behind it, is not
+    waited for without end; and nobody begins to wait after that."""
+    switch = Switch()
+    monkeypatch.setattr(*where, switch.over(getattr(*where)))
+
+    async def run() -> None:
+        journal = SlowJournal(tmp_path)
+        async with opened(journal) as exchange:
+            door = await with_resource(exchange)
+            switch.is_on = True
+            journal.let.clear()
+            door.put(tenant("ada"), PlaceOrder("h", 5), "a")
+            making = [
+                asyncio.create_task(exchange.carry_out("operator:1", KeepToken(each)))
+                for _, each in (new_token("tenant", name, at=0) for name in ("bob", "eve"))
+            ]
+            await asyncio.sleep(0)
+            journal.let.set()
+            for each in making:
+                with pytest.raises(Fault):
+                    await asyncio.wait_for(each, PATIENCE_S)
+            with pytest.raises(Fault):
+                await exchange.carry_out("operator:1", DropToken("x"))
+
+    asyncio.run(run())
+
+
+def test_after_a_failed_disk_nothing_is_written(tmp_path: Path) -> None:
+    """A group that is durable but was not acknowledged, an expiry that falls due then: the market
+    stays where it was, and a restart finds what there is."""
+
+    async def run() -> None:
+        times, journal = Times(), SqliteJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await door.ask(tenant("bob"), PlaceOrder("h", 9, 9))
+            await door.ask(tenant("ada"), PlaceOrder("h", 5, 5, "x", START_US + 1_000))
+            assert journal._head_file is not None
+
+            def fail(*given: object) -> None:
+                raise OSError(5, "Input/output error")
+
+            setattr(journal._head_file, "write", fail)  # noqa: B010
+            broken = door.put(tenant("ada"), PlaceOrder("h", 6, 6, "y"), "a")
+            await door.all_told()
+            assert door.caller.refused(broken).code == ServiceCode.NOT_DURABLE
+            times.pass_us(2_000)
+            await asyncio.sleep(0.1)
+            assert exchange.execution.sequence == 3 and journal.head.sequence == 4
+            with pytest.raises(Closed):
+                await exchange.carry_out("operator:1", DropToken("x"))
+
+    asyncio.run(run())
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        assert journal.snapshots() == [] and journal.head.sequence == 4
+        assert len(recover(journal, 10).venue.market.orders("ada")) == 2
+
+
+def test_an_entry_out_of_its_place_is_not_executed(tmp_path: Path) -> None:
+    """Should journal and market ever disagree on what comes next, the exchange stops."""
+
+    async def run() -> None:
+        async with opened(SqliteJournal(tmp_path)) as exchange:
+            door = await with_resource(exchange)
+            exchange.execution.sequence -= 1
+            door.put(tenant("ada"), PlaceOrder("h", 5))
+            await until(lambda: exchange.fault is not None)
+            assert "entry 2 is in the journal, and 1 is due" in str(exchange.fault)
+            assert exchange.market.owner("h/0") is None
 
     asyncio.run(run())
 

@@ -22,7 +22,7 @@ from laissez.exchange import recovery
 from laissez.exchange.execution import Execution
 from laissez.exchange.journal import JournalError
 from laissez.exchange.records import Entry, write_entries
-from laissez.exchange.recovery import recover, upgrade_rules, verify
+from laissez.exchange.recovery import make_ready, recover, verify
 from laissez.exchange.snapshots import take
 from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 from laissez.exchange.venue import Venue
@@ -94,7 +94,7 @@ def test_an_old_journal_says_what_it_said(kept: Path, tmp_path: Path) -> None:
     """Holdings, limits, rates, bills, segments, orders, floors, cordons, tokens, webhooks, keys."""
     expected = unpacked(kept, tmp_path / "journal")
     with opened(tmp_path / "journal") as journal:
-        upgrade_rules(journal)
+        make_ready(journal)
         found = described(recover(journal, 10_000), journal.bookmarks())
     assert found == {name: expected[name] for name in found}
     assert any(expected["bills"].values()) and expected["tokens"] and expected["webhooks"]
@@ -148,6 +148,7 @@ def test_an_upgrade_that_is_interrupted_has_not_begun(
         file.execute("UPDATE tokens SET token = ? WHERE token = 'x'", (sound,))
         file.commit()
     with opened(tmp_path / "journal") as journal:
+        make_ready(journal)
         rights = recover(journal, 10_000).venue.rights
         assert set(rights.tokens) == set(expected["tokens"])
 
@@ -161,6 +162,7 @@ def stopped(tmp_path: Path) -> Path:
     folder = tmp_path / "journal"
     unpacked(FORMAT_1[0], folder)
     with opened(folder) as journal:
+        make_ready(journal)
         journal.note_writer(Venue.rules, "0.3.0")
         execution = recover(journal, 10_000)
         journal.save_snapshot(take(execution.venue, execution.sequence))
@@ -206,9 +208,9 @@ def test_new_rules_go_on_from_a_converted_snapshot(
     come_to_new_rules(monkeypatch)
     with monkeypatch.context() as until_it_trades, opened(stopped) as journal:
         refuse_to_execute(until_it_trades)
-        assert upgrade_rules(journal)
-        assert described(recover(journal, 10_000), journal.bookmarks()) == before
-        assert not upgrade_rules(journal)
+        for _ in range(2):
+            make_ready(journal)
+            assert described(recover(journal, 10_000), journal.bookmarks()) == before
     with served(stopped, "ada") as service:
         (held,) = ask(service.url, service.secrets["ada"], AskHoldings())
         assert isinstance(held, Reply)
@@ -221,11 +223,58 @@ def test_new_rules_go_on_from_a_converted_snapshot(
         recover(journal, 10_000)
 
 
+def test_a_stopped_journal_of_format_1_goes_on_under_new_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over both upgrades at once, without an entry of 0.2.0 being executed; tokens and all."""
+    folder = tmp_path / "journal"
+    expected = unpacked(next(each for each in FORMAT_1 if each.name == "stopped"), folder)
+    come_to_new_rules(monkeypatch)
+    with opened(folder) as journal:
+        make_ready(journal)
+        found = described(recover(journal, 10_000), journal.bookmarks())
+        assert found == {name: expected[name] for name in found}
+        assert verify(journal).executed_from == expected["sequence"] + 1
+    with served(folder, "ada") as service:
+        (held,) = ask(service.url, service.secrets["ada"], AskHoldings())
+        assert isinstance(held, Reply)
+
+
+def test_a_killed_journal_of_format_1_is_left_to_its_own_laissez(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under new rules it is refused with the version that can finish it, which still can."""
+    folder = tmp_path / "journal"
+    unpacked(next(each for each in FORMAT_1 if each.name == "killed"), folder)
+    come_to_new_rules(monkeypatch)
+    with pytest.raises(JournalError, match=r"nothing was changed: start laissez 0\.2\.0"):
+        SqliteJournal(folder)
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as file:
+        assert file.execute("SELECT value FROM meta WHERE name = 'format'").fetchone() == ("1",)
+        assert file.execute("SELECT count(*) FROM tokens").fetchone()[0] > 0
+
+
+def test_an_upgrade_that_dies_in_the_middle_grants_no_token_twice(tmp_path: Path) -> None:
+    """What was carried over may be appended once more, and means the same."""
+    folder = tmp_path / "journal"
+    expected = unpacked(FORMAT_1[0], folder)
+    with opened(folder) as journal:
+        forget = journal.forget_carried_over
+        setattr(journal, "forget_carried_over", lambda: None)  # noqa: B010
+        make_ready(journal)
+        setattr(journal, "forget_carried_over", forget)  # noqa: B010
+        make_ready(journal)
+        assert journal.carried_over() == ()
+        rights = recover(journal, 10_000).venue.rights
+        assert set(rights.tokens) == set(expected["tokens"])
+        verify(journal)
+
+
 def test_where_new_rules_begin_is_kept(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The converted snapshot is never forgotten: it is the only way to what came after it."""
     come_to_new_rules(monkeypatch)
     with opened(stopped) as journal:
-        upgrade_rules(journal)
+        make_ready(journal)
         end = journal.head.sequence
         execution = recover(journal, 10_000)
         for number in range(1, 9):
@@ -257,13 +306,14 @@ def test_older_entries_after_the_last_snapshot_are_finished_by_their_own_laissez
         with pytest.raises(
             JournalError, match=rf"entries {last} to {last} .* only laissez 0\.3\.0"
         ):
-            upgrade_rules(journal)
+            make_ready(journal)
         assert journal.head.sequence == last
     with served(stopped):
         pass
     come_to_new_rules(monkeypatch)
     with opened(stopped) as journal:
-        assert upgrade_rules(journal)
+        make_ready(journal)
+        recover(journal, 10_000)
 
 
 def test_an_older_laissez_says_what_is_beyond_it(
@@ -275,7 +325,7 @@ def test_an_older_laissez_says_what_is_beyond_it(
     with monkeypatch.context() as newer:
         come_to_new_rules(newer)
         with opened(stopped) as journal:
-            upgrade_rules(journal)
+            make_ready(journal)
             append_settlement(journal, recover(journal, 10_000))
             journal.note_writer(Venue.rules, "9.9")
     with opened(stopped) as journal:

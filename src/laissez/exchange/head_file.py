@@ -13,6 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
+from laissez.exchange.journal import JournalError
+
 SUFFIX = "-head"
 _SLOT = struct.Struct(">QQQ16s")
 _CHECKSUM_BYTES = 16
@@ -48,6 +50,10 @@ class HeadFile:
             data = cls.path_beside(journal).read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise JournalError(
+                f"{cls.path_beside(journal)} can't be read ({error.strerror}); see that you may"
+            ) from None
         slots = (data[at : at + _SLOT_BYTES] for at in (0, _SLOT_BYTES))
         return max(filter(None, map(_read_slot, slots)), default=None)
 

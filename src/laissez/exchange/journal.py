@@ -75,12 +75,17 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The state after an entry, packed; `digest` is its hash among states of the same rules."""
+    """The state after an entry, packed; `digest` is its hash among states of the same rules.
+
+    `keys` are those that were remembered then, packed as well: they follow from the entries, but
+    from very old ones, too.
+    """
 
     sequence: int
     rules: int
     digest: str
     state: bytes
+    keys: bytes = b""
 
 
 class SnapshotLabel(msgspec.Struct, frozen=True):
@@ -128,6 +133,11 @@ class Journal(Protocol):
 
     def writer_of(self, rules: int) -> str | None:
         """The last laissez that wrote under these rules, None if that is not known."""
+
+    def carried_over(self) -> tuple[Entry, ...]:
+        """What an upgrade of the journal's format has to add; to be appended before all else."""
+
+    def forget_carried_over(self) -> None: ...
 
     def save_snapshot(
         self, snapshot: Snapshot, *, apart: int = REPLAYED, keep: int = SNAPSHOTS_KEPT

@@ -8,7 +8,8 @@ For the newest commands the answer itself is kept, too, in a ring by sequence nu
 retry gets the answer of the first time; an older key is answered with the place in the journal
 where it acted. Answers can be long, so the ring is bounded by their events as well.
 
-All of this follows from the journal: a restart reads it back.
+All of this follows from the journal, and the keys stand in its snapshots, too: some of them are
+older than what a restart reads back.
 """
 
 from __future__ import annotations
@@ -53,6 +54,25 @@ class Keys:
         own = self._places.get(author)
         return None if own is None else own.get(key if key.isascii() else _compact(key))
 
+    def write(self) -> bytes:
+        """The keys, without the answers."""
+        places = {
+            author: [
+                (key if isinstance(key, str) else key.decode(errors="surrogatepass"), sequence)
+                for key, sequence in own.items()
+            ]
+            for author, own in self._places.items()
+        }
+        return msgspec.json.encode(places)
+
+    @classmethod
+    def read(cls, data: bytes, capacity: int) -> Keys:
+        keys = cls(capacity)
+        for author, own in _places.decode(data).items():
+            for key, sequence in own:
+                keys.remember_place(author, key, sequence)
+        return keys
+
     def answer(self, sequence: int) -> Kept | None:
         """What the key that acted there was answered, None if that is no longer kept."""
         kept = self._answers[sequence % ANSWERS_KEPT]
@@ -94,6 +114,9 @@ class Keys:
             self._count -= 1
         if not most:
             del self._places[author]
+
+
+_places = msgspec.json.Decoder(dict[str, list[tuple[str, int]]])
 
 
 def _compact(key: str) -> bytes:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from laissez.exchange.access import BadToken, Principal, new_token
 from laissez.exchange.addresses import why_not_an_address
 from laissez.exchange.journal import JournalFailed, NotDurable
-from laissez.exchange.pipeline import Exchange
+from laissez.exchange.pipeline import Closed, Exchange
 from laissez.exchange.records import Webhook
 from laissez.exchange.rights import Rights
 from laissez.exchange.sequencing import DropToken, DropWebhook, KeepToken, KeepWebhook
@@ -74,9 +74,16 @@ class Office:
             return Refused(request_id, ServiceCode.FORBIDDEN, message)
         async with self._one_at_a_time:
             if self._exchange.closed is not None:
-                message = "the service is stopping; retry with the same key when it is back"
-                return Refused(request_id, self._exchange.closed, message, 1_000)
-            return await self._handle(caller, request_id, do, key)
+                return self._stopping(request_id)
+            try:
+                return await self._handle(caller, request_id, do, key)
+            except Closed:
+                return self._stopping(request_id)
+
+    def _stopping(self, request_id: int) -> Refused:
+        message = "the service is stopping; retry with the same key when it is back"
+        code = self._exchange.closed or ServiceCode.STOPPING
+        return Refused(request_id, code, message, 1_000)
 
     async def _handle(
         self, caller: Principal, request_id: int, do: Administration, key: str | None

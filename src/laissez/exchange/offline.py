@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from laissez.exchange.access import Token
 from laissez.exchange.journal import Journal, JournalError
 from laissez.exchange.records import EndToken, Entry, GrantToken, Record, write_entries
-from laissez.exchange.recovery import recover, upgrade_rules
+from laissez.exchange.recovery import make_ready, recover
 from laissez.exchange.rights import Rights
 from laissez.exchange.venue import Venue
 
@@ -30,13 +30,14 @@ def end(journal: Journal, token_ids: Iterable[str], *, at: int) -> None:
 
 def rights_of(journal: Journal) -> Rights:
     """Who may do what, as far as the journal goes."""
+    make_ready(journal)
     return recover(journal, keys_kept=1).venue.rights
 
 
 def _append(journal: Journal, records: list[Record]) -> None:
     if not records:
         return
-    upgrade_rules(journal)
+    make_ready(journal)
     head = journal.head
     if head.rules > Venue.rules:
         raise JournalError(f"the journal in {journal.name} belongs to a newer laissez; use that")

@@ -15,10 +15,10 @@ the next one gathers: the busier the exchange, the more commands share a sync. T
 writer and one thread that touches the market; neither needs a lock.
 
 It stops rather than lies. When a durable entry can't be executed, the market no longer is what the
-journal says: from that instant nobody is answered, no snapshot is taken, and the service ends
-(`Fault`). The journal is whole; once the fault is mended it is replayed. What goes wrong before an
-entry is durable is refused, and changes nothing; what goes wrong while one is answered costs that
-answer, which a retry with the same key finds again.
+journal says: from that instant nobody is answered, nothing more is handed to the journal, and the
+service ends (`Fault`). The journal is whole; once the fault is mended it is replayed. What goes
+wrong before an entry is durable is refused, and changes nothing; what goes wrong while one is
+answered costs that answer, which a retry with the same key finds again.
 
 When something falls due and nobody speaks, the exchange itself hands in a ticket that lets time
 pass; statements are closed the same way (`due`). Tokens and webhooks come by `carry_out`. All are
@@ -43,7 +43,7 @@ from laissez.exchange.journal import Journal, JournalFailed, NotDurable
 from laissez.exchange.keys import Kept
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
-from laissez.exchange.recovery import ReportProgress, no_progress, recover, upgrade_rules
+from laissez.exchange.recovery import ReportProgress, make_ready, no_progress, recover
 from laissez.exchange.sequencing import OwnInstruction, record_of
 from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.writer import Writer
@@ -104,6 +104,10 @@ class _OwnTicket(msgspec.Struct):
     done: asyncio.Future[None] | None = None
 
 
+class Closed(Exception):
+    """The exchange takes nothing more: it is stopping, or its journal has failed."""
+
+
 class Fault(Exception):
     """The exchange stopped, because it could not go on without saying what is not so."""
 
@@ -120,7 +124,7 @@ class Exchange:
         progress: ReportProgress = no_progress,
     ) -> None:
         self.settings = settings or Settings()
-        upgrade_rules(journal)
+        make_ready(journal)
         self.execution = recover(journal, self.settings.keys_kept, progress)
         self.market: Market = self.execution.venue.market
         begin_us = max(journal.head.at_us, journal.shown_until_us, self.market.now)
@@ -140,6 +144,7 @@ class Exchange:
         self._in_flight: dict[tuple[str, str], Ticket] = {}
         self._repeated: dict[tuple[str, str], list[Ticket]] = {}
         self._repeated_count = 0
+        self._own: set[asyncio.Future[None]] = set()
         self._is_let_go = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -191,11 +196,15 @@ class Exchange:
         self._enqueue(ticket)
 
     async def carry_out(self, author: str, do: OwnInstruction) -> None:
-        """Have something of the exchange's own journaled and executed. Raises `NotDurable` or
-        `JournalFailed`."""
+        """Have something of the exchange's own journaled and executed. Raises `NotDurable`,
+        `JournalFailed`, `Closed` or `Fault`."""
         if self.fault is not None:
             raise self.fault
+        if self.closed is not None:
+            raise Closed(self.closed)
         done: asyncio.Future[None] = self._loop.create_future()
+        self._own.add(done)
+        done.add_done_callback(self._own.discard)
         self._enqueue(_OwnTicket(author, do, done))
         await done
 
@@ -237,6 +246,8 @@ class Exchange:
         return True
 
     def _enqueue(self, ticket: Ticket | _OwnTicket) -> None:
+        if self.closed is ServiceCode.NOT_DURABLE or self.fault is not None:
+            return  # the exchange's own clock: nobody else gets here then
         self._waiting.append(ticket)
         if not self._writing and len(self._waiting) == 1:
             self._idle.clear()
@@ -246,6 +257,8 @@ class Exchange:
 
     def _sequence(self) -> None:
         """Everything that waits becomes one group, and goes to the journal."""
+        if not self._waiting:
+            return  # the exchange stopped meanwhile
         try:
             self._hand_to_writer()
         except Exception as error:
@@ -270,7 +283,7 @@ class Exchange:
         rules = self.execution.venue.rules
         self._writer.do(
             lambda: self.journal.append(first, len(entries), at, rules, data),
-            lambda error: self._written(error, group, entries),
+            lambda error: self._written(error, first, group, entries),
         )
 
     def _writable(self, waiting: list[Ticket | _OwnTicket], at: int) -> list[Ticket | _OwnTicket]:
@@ -306,7 +319,11 @@ class Exchange:
     # Apply, answer, publish -------------------------------------------------------------------
 
     def _written(
-        self, error: BaseException | None, group: list[Ticket | _OwnTicket], entries: list[Entry]
+        self,
+        error: BaseException | None,
+        first: int,
+        group: list[Ticket | _OwnTicket],
+        entries: list[Entry],
     ) -> None:
         """A group is durable, or it is not: execute and answer it, or refuse it whole."""
         self._writing = 0
@@ -319,7 +336,7 @@ class Exchange:
                 return
             if self._waiting:
                 self._sequence()
-            told = self._execute(entries)
+            told = self._execute(first, entries)
             if told is not None:
                 self._answer(group, entries, told)
                 self._after_group(len(group))
@@ -327,8 +344,13 @@ class Exchange:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)
 
-    def _execute(self, entries: list[Entry]) -> list[tuple[Notice, ...]] | None:
+    def _execute(self, first: int, entries: list[Entry]) -> list[tuple[Notice, ...]] | None:
         """What each author is told; None if the exchange had to stop."""
+        if self.fault is not None:
+            return None
+        if first != self.execution.sequence + 1:
+            self._stop(f"entry {first} is in the journal, and {self.execution.sequence + 1} is due")
+            return None
         execute, told = self.execution.execute, []
         entry = entries[0]
         try:
@@ -419,6 +441,8 @@ class Exchange:
     def _after_error(self, error: BaseException) -> None:
         if not isinstance(error, NotDurable):
             self.closed = ServiceCode.NOT_DURABLE
+            self._due.cancel()
+            self._upkeep.stop()
             waiting, self._waiting = self._waiting, []
             # Nothing more is written: whether the last group was, only a restart can tell.
             self._refuse_group(error, waiting)
@@ -442,11 +466,12 @@ class Exchange:
             "there again"
         )
         self.closed = ServiceCode.INTERNAL_ERROR
-        for ticket in self._waiting:
-            if isinstance(ticket, _OwnTicket) and ticket.done is not None:
-                ticket.done.cancel()
+        for done in tuple(self._own):
+            if not done.done():
+                done.set_exception(self.fault)
         self._waiting = []
         self._due.cancel()
+        self._upkeep.stop()
         self._idle.set()
         self.on_failure(self.fault)
 

@@ -35,7 +35,7 @@ from laissez.exchange.journal import (
     unpack,
 )
 from laissez.exchange.keys import Keys, older_keys
-from laissez.exchange.records import Entry
+from laissez.exchange.records import Entry, write_entries
 from laissez.exchange.snapshots import take
 from laissez.exchange.venue import Venue
 
@@ -56,7 +56,7 @@ def recover(journal: Journal, keys_kept: int, progress: ReportProgress = no_prog
     ruled_from = _ruled_from(journal)
     labels = [label for label in journal.snapshots() if label.rules == Venue.rules]
     begin, venue = _beginning(journal, labels, head.sequence - REPLAYED, ruled_from)
-    execution = Execution(venue, begin, _older_keys(journal, begin, keys_kept))
+    execution = Execution(venue, begin, _keys_at(journal, begin, keys_kept))
     digests = {label.sequence: label.digest for label in labels if label.sequence > begin}
     chain: _Chain | None = None
     for group in journal.groups(begin):
@@ -80,35 +80,51 @@ def _ruled_from(journal: Journal) -> int:
             f"market's rules by {_writer(journal, journal.head.rules)}, and this laissez knows "
             f"version {Venue.rules}; install that laissez or a newer one"
         )
-    ours = [first for first, rules in journal.rules_since() if rules == Venue.rules]
-    others = any(rules != Venue.rules for _, rules in journal.rules_since())
-    if not others:
+    since = journal.rules_since()
+    ours = [first for first, rules in since if rules == Venue.rules]
+    if len(ours) == len(since):
         return 0
     return ours[0] - 1 if ours else journal.head.sequence
 
 
-def upgrade_rules(journal: Journal) -> bool:
-    """Where an older version of the rules wrote last: convert its last snapshot, so that the
-    journal goes on under ours. False if there was nothing to do."""
+def make_ready(journal: Journal) -> None:
+    """Bring a journal to where it can go on under our rules; raises `JournalError`.
+
+    Where an older version of the rules wrote last, its last snapshot is converted; then whatever an
+    upgrade of the format has to add is appended.
+    """
+    _convert_last_snapshot(journal)
+    entries = journal.carried_over()
+    if entries:
+        _ruled_from(journal)
+        head = journal.head
+        at = max(head.at_us, entries[-1].do.at)
+        data = write_entries(list(entries))
+        journal.append(head.sequence + 1, len(entries), at, Venue.rules, data)
+        # A crash before this appends them once more: what is granted twice is granted once.
+        journal.forget_carried_over()
+
+
+def _convert_last_snapshot(journal: Journal) -> None:
     head = journal.head
     if not 0 < head.rules < Venue.rules:
-        return False
+        return
     labels = [label for label in journal.snapshots() if label.sequence == head.sequence]
     if any(label.rules == Venue.rules for label in labels):
-        return False  # begun the last time
-    venue = None
+        return  # begun the last time
     for label in labels:
-        venue = venue or _restored(journal, label)
-    if venue is None:
-        newest = max((each.sequence for each in journal.snapshots()), default=0)
-        raise JournalError(
-            f"entries {newest + 1} to {head.sequence} in {journal.name} were written under version "
-            f"{head.rules} of the market's rules, after the last snapshot, and only "
-            f"{_writer(journal, head.rules)} can finish them: start it on that folder once, stop "
-            "it with SIGTERM, and then start this one again"
-        )
-    journal.save_snapshot(take(venue, head.sequence))
-    return True
+        venue, snapshot = _restored(journal, label), journal.snapshot(label.sequence, label.rules)
+        if venue is not None and snapshot is not None:
+            converted = take(venue, head.sequence)
+            journal.save_snapshot(msgspec.structs.replace(converted, keys=snapshot.keys))
+            return
+    newest = max((each.sequence for each in journal.snapshots()), default=0)
+    raise JournalError(
+        f"entries {newest + 1} to {head.sequence} in {journal.name} were written under version "
+        f"{head.rules} of the market's rules, after the last snapshot, and only "
+        f"{_writer(journal, head.rules)} can finish them: start it on that folder once, stop "
+        "it with SIGTERM, and then start this one again"
+    )
 
 
 def _writer(journal: Journal, rules: int) -> str:
@@ -237,6 +253,19 @@ def read(group: Group) -> tuple[Entry, ...]:
             f"the group of commands that begins at {group.first} can't be read ({error}); "
             "restore a backup, or use the version of laissez that wrote it"
         ) from None
+
+
+def _keys_at(journal: Journal, begin: int, kept: int) -> Keys:
+    """The keys that were remembered after an entry: from the snapshot there, if it has them."""
+    snapshot = journal.snapshot(begin, Venue.rules) if begin else None
+    if snapshot is not None and snapshot.keys:
+        try:
+            return Keys.read(unpack(snapshot.keys), kept)
+        except (zlib.error, msgspec.MsgspecError) as error:
+            raise JournalError(
+                f"the keys in the snapshot at {begin} can't be read ({error}); restore a backup"
+            ) from None
+    return _older_keys(journal, begin, kept)
 
 
 def _older_keys(journal: Journal, begin: int, kept: int) -> Keys:

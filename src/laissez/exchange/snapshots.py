@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
+
+import msgspec
 
 from laissez.exchange.journal import Snapshot, pack
+from laissez.exchange.keys import Keys
 from laissez.exchange.venue import Venue
 
 NICENESS = 10
 CHUNK_BYTES = 1 << 20
 
 
-def take(venue: Venue, sequence: int) -> Snapshot:
+def take(venue: Venue, sequence: int, keys: Keys | None = None) -> Snapshot:
     """A snapshot here and now."""
-    return Snapshot(sequence, venue.rules, venue.digest(), pack(venue.snapshot()))
+    packed = b"" if keys is None else pack(keys.write())
+    return Snapshot(sequence, venue.rules, venue.digest(), pack(venue.snapshot()), packed)
 
 
 class Child:
     """A child at work on a snapshot; `collect` blocks until it is done, so call it in a thread."""
 
-    def __init__(self, venue: Venue, sequence: int) -> None:
+    def __init__(self, venue: Venue, sequence: int, keys: Keys | None = None) -> None:
         """Raises `OSError` where there is no room for a pipe or a process."""
-        self._sequence = sequence
-        self._rules = venue.rules
         self._read, write = os.pipe()
         try:
             self._pid = os.fork()
@@ -38,7 +39,7 @@ class Child:
             os.close(write)
             raise
         if self._pid == 0:
-            _work(venue, sequence, write)
+            _work(venue, sequence, keys, write)
         os.close(write)
 
     def collect(self) -> Snapshot | None:
@@ -48,23 +49,19 @@ class Child:
             while chunk := pipe.read(CHUNK_BYTES):
                 chunks.append(chunk)
         _, status = os.waitpid(self._pid, 0)
-        data = b"".join(chunks)
-        if status != 0 or b"\n" not in data:
-            return None
-        digest, _, state = data.partition(b"\n")
-        return Snapshot(self._sequence, self._rules, digest.decode(), state)
+        return None if status != 0 else msgspec.msgpack.decode(b"".join(chunks), type=Snapshot)
 
 
-def _work(venue: Venue, sequence: int, write: int) -> None:
+def _work(venue: Venue, sequence: int, keys: Keys | None, write: int) -> None:
     """In the child: never returns."""
     status = 1
     try:
         _close_all_but(write)
         with contextlib.suppress(OSError):
             os.nice(NICENESS)
-        snapshot = take(venue, sequence)
+        snapshot = take(venue, sequence, keys)
         with open(write, "wb") as pipe:
-            pipe.write(snapshot.digest.encode() + b"\n" + snapshot.state)
+            pipe.write(msgspec.msgpack.encode(snapshot))
         status = 0
     finally:
         os._exit(status)
@@ -72,6 +69,7 @@ def _work(venue: Venue, sequence: int, write: int) -> None:
 
 def _close_all_but(keep: int) -> None:
     """A port or a lock must not stay taken by a child when its parent is gone."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    os.closerange(3, keep)
-    os.closerange(keep + 1, most)
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        if descriptor > 2 and descriptor != keep:
+            with contextlib.suppress(OSError):  # the one that was used for listing
+                os.close(descriptor)

@@ -6,8 +6,8 @@ anything is acknowledged. SQLite takes a write-ahead log that is damaged or gone
 was, and goes back to an earlier state without a word; the head is what notices. It is not synced
 itself: after a crash of the machine it may be behind, never ahead.
 
-Files of format 1 are upgraded when they are opened for writing, in one transaction; what their
-tables held of tokens and webhooks becomes entries. They can be read as they are.
+Files of format 1 are upgraded when they are opened for writing, in one transaction, and can be
+read as they are.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from laissez.exchange.journal import (
     SnapshotLabel,
     link_of,
 )
+from laissez.exchange.records import Entry, read_entries
 from laissez.exchange.sqlite_format import FORMAT, FORMATS_READ, SCHEMA, VIEWS_OF_FORMAT_1, upgrade
 
 FILE_NAME = "journal.sqlite"
@@ -201,8 +202,31 @@ class SqliteJournal:
         return next((row[0] for row in self._rows((bytes,), statement, (first,))), NO_LINK)
 
     def rules_since(self) -> list[tuple[int, int]]:
-        statement = "SELECT min(first), rules FROM groups GROUP BY rules ORDER BY 1"
-        return [(first, rules) for first, rules in self._rows((int, int), statement)]
+        # Rules never fall, so the beginnings are found by halving; looking at every group would
+        # read the whole file.
+        found: list[tuple[int, int]] = []
+        at = 1
+        while (group := self._rules_from(at)) is not None:
+            first, rules = group
+            found.append((first, rules))
+            if rules == self.head.rules:
+                break
+            below, above = first, self.head.sequence
+            while below < above:
+                middle = (below + above + 1) // 2
+                later = self._rules_from(middle)
+                if later is not None and later[1] == rules:
+                    below = max(middle, later[0])
+                else:
+                    above = middle - 1
+            at = below + 1
+        return found
+
+    def _rules_from(self, first: int) -> tuple[int, int] | None:
+        """The first group that begins there or later, and its rules."""
+        statement = "SELECT first, rules FROM groups WHERE first >= ? ORDER BY first LIMIT 1"
+        rows = self._rows((int, int), statement, (first,))
+        return next(((found, rules) for found, rules in rows), None)
 
     def _groups(self, statement: str, values: tuple[Any, ...] = ()) -> Iterator[Group]:
         rows = self._rows((int, int, int, bytes, bytes, int), statement, values)
@@ -236,21 +260,33 @@ class SqliteJournal:
         if self.writer_of(rules) != laissez:
             self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_writer_name(rules), laissez))
 
+    # What an upgrade left -----------------------------------------------------------------------
+
+    def carried_over(self) -> tuple[Entry, ...]:
+        there = "SELECT 1 FROM sqlite_schema WHERE name = 'carried_over'"
+        if not self._execute(there).fetchall():
+            return ()
+        rows = self._rows((str,), "SELECT entry FROM carried_over ORDER BY place")
+        return tuple(entry for row in rows for entry in read_entries(row[0].encode()))
+
+    def forget_carried_over(self) -> None:
+        self._write("DROP TABLE IF EXISTS carried_over", ())
+
     # Snapshots --------------------------------------------------------------------------------
 
     def save_snapshot(
         self, snapshot: Snapshot, *, apart: int = REPLAYED, keep: int = SNAPSHOTS_KEPT
     ) -> None:
         self._write(
-            "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
-            (snapshot.sequence, snapshot.rules, snapshot.digest, snapshot.state),
+            "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)",
+            (snapshot.sequence, snapshot.rules, snapshot.digest, snapshot.state, snapshot.keys),
         )
         self._write(
             "DELETE FROM snapshots WHERE rules < ?1 "
             "OR sequence NOT IN (SELECT max(sequence) FROM snapshots WHERE rules = ?1 "
             "GROUP BY sequence / ?2 ORDER BY 1 DESC LIMIT ?3) "
             "AND NOT (sequence = (SELECT min(sequence) FROM snapshots WHERE rules = ?1) "
-            "AND EXISTS (SELECT 1 FROM groups WHERE rules < ?1))",
+            "AND coalesce((SELECT rules FROM groups ORDER BY first LIMIT 1), ?1) < ?1)",
             (snapshot.rules, apart, keep),
         )
 
@@ -260,9 +296,10 @@ class SqliteJournal:
 
     def snapshot(self, sequence: int, rules: int) -> Snapshot | None:
         statement = (
-            "SELECT sequence, rules, digest, state FROM snapshots WHERE sequence = ? AND rules = ?"
+            "SELECT sequence, rules, digest, state, keys FROM snapshots "
+            "WHERE sequence = ? AND rules = ?"
         )
-        rows = self._rows((int, int, str, bytes), statement, (sequence, rules))
+        rows = self._rows((int, int, str, bytes, bytes), statement, (sequence, rules))
         return next((Snapshot(*row) for row in rows), None)
 
     # Bookmarks --------------------------------------------------------------------------------

@@ -10,14 +10,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+import msgspec
+
 from laissez.exchange.execution import Execution
-from laissez.exchange.journal import Journal, JournalFailed, NotDurable
+from laissez.exchange.journal import Journal, JournalFailed, NotDurable, Snapshot
 from laissez.exchange.snapshots import Child, take
 from laissez.exchange.writer import Writer
 
 _log = logging.getLogger("laissez.upkeep")
 
 SHOWN_EVERY_S = 1.0
+RETRY_S = 60.0
 
 
 class Upkeep:
@@ -37,6 +40,7 @@ class Upkeep:
         self._shown_us = shown_us
         self._loop = asyncio.get_running_loop()
         self._snapshot_at = max((label.sequence for label in journal.snapshots()), default=0)
+        self._no_snapshot_before_s = 0.0
         self._snapshot_task: asyncio.Task[None] | None = None
         self._housekeeping: asyncio.Future[None] | None = None
         self._timer = self._loop.call_later(SHOWN_EVERY_S, self._note_shown)
@@ -58,25 +62,39 @@ class Upkeep:
             _log.warning("the journal could not be tidied up (%s); tried again later", error)
 
     def _begin_snapshot(self) -> None:
-        if self._snapshot_task is not None and not self._snapshot_task.done():
+        is_busy = self._snapshot_task is not None and not self._snapshot_task.done()
+        if is_busy or self._loop.time() < self._no_snapshot_before_s:
             return
-        self._snapshot_at = self._execution.sequence
+        execution = self._execution
         try:
-            child = Child(self._execution.venue, self._snapshot_at)
+            child = Child(execution.venue, execution.sequence, execution.keys)
         except OSError as error:
-            _log.warning("no snapshot could be begun (%s); tried again later", error)
+            self._put_off(f"no snapshot could be begun ({error})")
             return
         self._snapshot_task = self._loop.create_task(self._finish_snapshot(child))
 
+    def _put_off(self, why: str) -> None:
+        self._no_snapshot_before_s = self._loop.time() + RETRY_S
+        _log.warning("%s; tried again later", why)
+
     async def _finish_snapshot(self, child: Child) -> None:
-        snapshot = await self._loop.run_in_executor(None, child.collect)
-        if snapshot is None:
-            _log.warning("a snapshot failed; tried again later")
+        try:
+            snapshot = await self._loop.run_in_executor(None, child.collect)
+        except (OSError, msgspec.MsgspecError) as error:
+            self._put_off(f"a snapshot could not be read ({error})")
             return
+        if snapshot is None:
+            self._put_off("a snapshot failed")
+            return
+        await self._save(snapshot)
+
+    async def _save(self, snapshot: Snapshot) -> None:
         try:
             await self._writer.wait_for(lambda: self._journal.save_snapshot(snapshot))
         except (NotDurable, JournalFailed) as error:
-            _log.warning("a snapshot could not be written (%s); tried again later", error)
+            self._put_off(f"a snapshot could not be written ({error})")
+        else:
+            self._snapshot_at = snapshot.sequence
 
     def _note_shown(self) -> None:
         """Once a second: a restart must not show an instant before one that was shown."""
@@ -85,9 +103,13 @@ class Upkeep:
         if at_us > max(self._journal.shown_until_us, self._journal.head.at_us):
             self._writer.do(lambda: self._journal.note_shown(at_us), _say_if_failed)
 
+    def stop(self) -> None:
+        """Write nothing more by itself."""
+        self._timer.cancel()
+
     async def close(self, *, is_sound: bool) -> None:
         """Wait for what is under way; a last snapshot if the state is what the journal says."""
-        self._timer.cancel()
+        self.stop()
         if self._snapshot_task is not None:
             await self._snapshot_task
         if self._housekeeping is not None:
@@ -96,12 +118,10 @@ class Upkeep:
             return
         at_us = self._shown_us()
         self._writer.do(lambda: self._journal.note_shown(at_us), _say_if_failed)
-        if self._execution.sequence > self._snapshot_at:
-            snapshot = take(self._execution.venue, self._execution.sequence)
-            try:
-                await self._writer.wait_for(lambda: self._journal.save_snapshot(snapshot))
-            except (NotDurable, JournalFailed) as error:
-                _log.warning("the last snapshot could not be written (%s)", error)
+        execution = self._execution
+        if execution.sequence > self._snapshot_at:
+            # In place: nobody is waited for any more but who asks, and they for seconds at most.
+            await self._save(take(execution.venue, execution.sequence, execution.keys))
 
 
 def _say_if_failed(error: BaseException | None) -> None:

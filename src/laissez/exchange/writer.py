@@ -21,10 +21,12 @@ class Writer:
         self._loop = loop
         self._jobs: SimpleQueue[tuple[Write, DoneCallback] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
+        self._is_closed = False
         self._thread.start()
 
     def do(self, write: Write, done: DoneCallback) -> None:
         """Do a job after those before it; `done` is called in the event loop, with any error."""
+        assert not self._is_closed
         self._jobs.put((write, done))
 
     async def wait_for(self, write: Write) -> None:
@@ -42,6 +44,7 @@ class Writer:
 
     async def close(self) -> None:
         """Let the thread end when everything is done, and wait for it beside the loop."""
+        self._is_closed = True
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._thread.join)
 

@@ -103,6 +103,8 @@ class Reception:
                 _log.error("%s while administering", type(error).__name__)
                 message = "this is our fault and is in the log; look before you try again"
                 outcome = Refused(request.id, ServiceCode.INTERNAL_ERROR, message)
+        if self.exchange.fault is not None:
+            return  # not another answer
         if isinstance(outcome, Refused):
             caller.refuse(outcome)
         else:
