@@ -141,7 +141,7 @@ def test_unread_bytes_are_bounded_for_a_tenant_and_for_all() -> None:
     assert up(small, large, other) == [True, True, True]
     small.waits = 50
     unread.note(small)
-    assert up(small, large) == [True, False] and ada.together.unread == 50
+    assert up(small, large) == [True, False] and ada.tenant_allowance.unread == 50
     another, last = FakeOutlet(bob, 45), FakeOutlet(bob, 3)
     unread.note(another)
     other.waits = 1  # it was read meanwhile: nobody has to go
@@ -150,7 +150,7 @@ def test_unread_bytes_are_bounded_for_a_tenant_and_for_all() -> None:
     assert all(up(small, other, another, last))
     for outlet in (small, other, another, last):
         unread.forget(outlet)
-    assert (unread.total, ada.together.unread, bob.together.unread) == (0, 0, 0)
+    assert (unread.total, ada.tenant_allowance.unread, bob.tenant_allowance.unread) == (0, 0, 0)
 
 
 # Who rests ----------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ def test_nothing_is_read_from_a_tenant_that_rests(exchange: Served) -> None:
     ):
         own = next(t.principal for t in traders(exchange) if t.principal.tenant == "ada")
         overdrawn = monotonic_ns() + 1_000_000 * NS_PER_S
-        exchange.call(lambda _: setattr(own.together, "_work_paid_ns", overdrawn))
-        exchange.call(lambda _: own.together.spend(monotonic_ns(), 0, 0))
+        exchange.call(lambda _: setattr(own.tenant_allowance, "_work_paid_ns", overdrawn))
+        exchange.call(lambda _: own.tenant_allowance.spend(monotonic_ns(), 0, 0))
         first, second = ada.send(AskStatus()), also_ada.send(AskStatus())
         wait_until(
             lambda: all(t._is_paused for t in traders(exchange) if t.principal.tenant == "ada")
@@ -209,8 +209,8 @@ def test_nothing_is_read_from_a_tenant_that_rests(exchange: Served) -> None:
         assert isinstance(bob.ask(AskStatus()), Reply)
 
         def let_go(_: object) -> None:
-            own.together._work_paid_ns = 0
-            own.together.spend(monotonic_ns(), 0, 0)
+            own.tenant_allowance._work_paid_ns = 0
+            own.tenant_allowance.spend(monotonic_ns(), 0, 0)
             for trader in traders(exchange):
                 trader._take_turn()
 

@@ -41,7 +41,7 @@ def test_a_caller_that_says_nothing_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """A connection on which no whole request arrives does not stay open."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.2)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.2)
     with served(tmp_path) as service, dial(service.url) as connection:
         connection.sendall(sent)
         assert hear_all(connection) == b""
@@ -64,7 +64,7 @@ def test_a_caller_between_requests_is_not_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The patience is for the first request; after it a connection may rest a while."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.2)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.2)
     with served(tmp_path) as service, dial(service.url) as connection:
         for _ in range(2):
             connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -94,7 +94,7 @@ def test_dripping_helps_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests_before: int
 ) -> None:
     """A head has so much time from its first byte to its last, the second one, too."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.3)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.3)
     with served(tmp_path) as service, dial(service.url) as connection:
         for _ in range(requests_before):
             connection.sendall(HEALTH)
@@ -297,7 +297,7 @@ def test_a_trader_stays_as_long_as_it_likes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The deadlines of HTTP end where the connection becomes a WebSocket."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.1)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.1)
     monkeypatch.setattr(patience, "BODY_S", 0.1)
     with (
         served(tmp_path, "ada") as service,

@@ -114,8 +114,8 @@ def hashed(secret: str) -> str:
 class Principal:
     """Somebody who has shown a token: who it is, and what it has used of its allowance.
 
-    `own` is the token's, `together` that of all tokens of its tenant; as long as a tenant has one
-    token, what that may use is all that counts. What was spent is settled when it has become
+    One allowance is the token's, the other that of all tokens of its tenant; as long as a tenant
+    has one token, what that may use is all that counts. What was spent is settled when it has become
     something, because that is asked for at every frame.
     """
 
@@ -124,23 +124,25 @@ class Principal:
         "is_alone",
         "limits",
         "name",
-        "own",
+        "token_allowance",
         "role",
         "tenant",
-        "together",
+        "tenant_allowance",
         "token",
         "work_spent_ns",
     )
 
-    def __init__(self, token: Token, limits: Limits, together: Allowance | None = None) -> None:
+    def __init__(
+        self, token: Token, limits: Limits, tenant_allowance: Allowance | None = None
+    ) -> None:
         self.token = token
         self.role: Role = token.role
         self.tenant = token.tenant
         self.name = token.tenant or f"{token.role}:{token.id}"
         self.limits = limits = OPERATOR_LIMITS if token.role == "operator" else limits
-        self.own = Allowance(limits)
-        self.together = together or Allowance(limits)
-        self.is_alone = together is None
+        self.token_allowance = Allowance(limits)
+        self.tenant_allowance = tenant_allowance or Allowance(limits)
+        self.is_alone = tenant_allowance is None
         self.bytes_spent = 0
         self.work_spent_ns = 0
 
@@ -150,51 +152,55 @@ class Principal:
 
     @property
     def connections(self) -> int:
-        return self.own.connections
+        return self.token_allowance.connections
 
     def wait_us(self, at: int) -> int:
         """Take one request from the allowance: 0, or how long to wait until there is one."""
-        wait_us = self.own.take_request(at)
+        wait_us = self.token_allowance.take_request(at)
         if wait_us or self.is_alone:
             return wait_us
-        wait_us = self.together.take_request(at)
+        wait_us = self.tenant_allowance.take_request(at)
         if wait_us:
-            self.own.give_request_back()
+            self.token_allowance.give_request_back()
         return wait_us
 
     def connect(self) -> bool:
         """Count one more connection, if there may be one."""
-        own, together = self.own, self.together
+        token, tenant = self.token_allowance, self.tenant_allowance
         if (
-            own.connections >= own.connections_most
-            or together.connections >= together.connections_most
+            token.connections >= token.connections_most
+            or tenant.connections >= tenant.connections_most
         ):
             return False
-        own.connections += 1
-        together.connections += 1
+        token.connections += 1
+        tenant.connections += 1
         return True
 
     def disconnect(self) -> None:
-        self.own.connections -= 1
-        self.together.connections -= 1
+        self.token_allowance.connections -= 1
+        self.tenant_allowance.connections -= 1
 
     def spend(self, now_ns: int, size: int, work_ns: int) -> bool:
         """Pay for bytes that came in and for what was done; True if it has to rest for that."""
-        self.bytes_spent = size = self.bytes_spent + size
-        self.work_spent_ns = work_ns = self.work_spent_ns + work_ns
-        if work_ns > WORK_UNSETTLED_NS or size > BYTES_UNSETTLED:
-            self.bytes_spent = self.work_spent_ns = 0
-            self.own.spend(now_ns, size, work_ns)
-            if not self.is_alone:
-                self.together.spend(now_ns, size, work_ns)
-            return now_ns < self.rests_until
+        self.bytes_spent += size
+        self.work_spent_ns += work_ns
+        if self.work_spent_ns > WORK_UNSETTLED_NS or self.bytes_spent > BYTES_UNSETTLED:
+            return self.settle(now_ns)
         return False
+
+    def settle(self, now_ns: int) -> bool:
+        """Take what was spent from the allowances; True if it has to rest for that."""
+        size, work_ns = self.bytes_spent, self.work_spent_ns
+        self.bytes_spent = self.work_spent_ns = 0
+        self.token_allowance.spend(now_ns, size, work_ns)
+        if not self.is_alone:
+            self.tenant_allowance.spend(now_ns, size, work_ns)
+        return now_ns < self.rests_until
 
     @property
     def rests_until(self) -> int:
         """Nothing is done for this caller before this instant, by the monotonic clock."""
-        own, together = self.own.rests_until, self.together.rests_until
-        return max(together, own)
+        return max(self.token_allowance.rests_until, self.tenant_allowance.rests_until)
 
 
 class Access:
@@ -202,7 +208,7 @@ class Access:
 
     def __init__(self, tokens: Iterable[Token], limits: Limits) -> None:
         self.limits = limits
-        self._together: dict[str, Allowance] = {}
+        self._tenant_allowances: dict[str, Allowance] = {}
         self._of_tenant: dict[str, list[Principal]] = {}
         self._principals = {token.hash: self._principal(token) for token in tokens}
         self.on_death: Callable[[Principal], None] = lambda principal: None
@@ -225,8 +231,8 @@ class Access:
             return Principal(token, self.limits)
         others = self._of_tenant.setdefault(tenant, [])
         if not others:
-            self._together[tenant] = Allowance(self.limits, self.limits.tokens_worth)
-        principal = Principal(token, self.limits, self._together[tenant])
+            self._tenant_allowances[tenant] = Allowance(self.limits, self.limits.tokens_worth)
+        principal = Principal(token, self.limits, self._tenant_allowances[tenant])
         others.append(principal)
         for each in others:
             each.is_alone = len(others) == 1

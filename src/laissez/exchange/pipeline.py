@@ -168,12 +168,13 @@ class Exchange:
 
     # Validate ---------------------------------------------------------------------------------
 
-    def submit(self, ticket: Ticket) -> None:
-        """Take a request for a change; it is answered now if refused, or when it is durable."""
+    def submit(self, ticket: Ticket, at: int) -> None:
+        """Take a request for a change that came at an instant; it is answered now if refused, or
+        when it is durable."""
         if self.fault is not None:
             return
         caller, request_id, do = ticket.caller, ticket.request_id, ticket.do
-        refused = check_allowance(caller, request_id, self.clock.now()) or check_instruction(
+        refused = check_allowance(caller, request_id, at) or check_instruction(
             caller, request_id, do, ticket.key
         )
         # A retry is answered with what it did, whatever has changed since: so the key comes first.

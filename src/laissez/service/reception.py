@@ -53,18 +53,19 @@ class Reception:
         self.unread = UnreadBytes()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def receive(self, caller: Caller, request: Request) -> None:
-        """Send one request on its way."""
-        if self.exchange.fault is not None:
-            return
+    def receive(self, caller: Caller, request: Request, at: int) -> None:
+        """Send one request on its way that came at an instant."""
         do = request.do
         kind = type(do)
         if kind in _INSTRUCTIONS:
             self.exchange.submit(
-                Ticket(caller.principal, do, request.key, request.id, caller)  # type: ignore[arg-type]
+                Ticket(caller.principal, do, request.key, request.id, caller),  # type: ignore[arg-type]
+                at,
             )
             return
-        refused = check_allowance(caller.principal, request.id, self.exchange.clock.now())
+        if self.exchange.fault is not None:
+            return
+        refused = check_allowance(caller.principal, request.id, at)
         if refused is not None:
             caller.refuse(refused)
         elif kind in _QUESTIONS:

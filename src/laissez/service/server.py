@@ -15,7 +15,7 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -142,7 +142,10 @@ async def serving(
 
     exchange.on_failure = fail
     try:
-        while not server.started and not http.done():
+        while not server.started:
+            if http.done():
+                await http  # raises why
+                raise BadSettings("the service could not listen; its log says why")
             await asyncio.sleep(0.005)
         yield running
     finally:
@@ -151,14 +154,16 @@ async def serving(
         await exchange.close()
         doorman.turn_all_out()
         server.should_exit = True
-        await http
-        doorman.turn_all_out()
-        listener.close()
+        try:
+            await http
+        finally:
+            doorman.turn_all_out()
+            listener.close()
 
 
 async def serve_until_stopped(
     settings: ServerSettings,
-    ready: Callable[[Running], Awaitable[None]],
+    ready: Callable[[Running], Coroutine[None, None, None]],
     *,
     stop: asyncio.Event,
     progress: ReportProgress = no_progress,
@@ -167,11 +172,29 @@ async def serve_until_stopped(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     async with serving(settings, progress=progress, stop=stop) as running:
         collecting = asyncio.create_task(_collect_seldom(settings.exchange.settle_every_s))
-        await ready(running)
-        await stop.wait()
-        collecting.cancel()
-        if running.failure is not None:
-            raise running.failure
+        try:
+            await _prepare(ready(running), stop)
+            await stop.wait()
+        finally:
+            collecting.cancel()
+            if running.failure is not None:
+                raise running.failure
+
+
+async def _prepare(ready: Coroutine[None, None, None], stop: asyncio.Event) -> None:
+    """Do what belongs to a start, but for no longer than the service runs: what that waits for
+    may never come."""
+    preparing, stopping = asyncio.ensure_future(ready), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((preparing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if preparing.done():
+            await preparing
+    finally:
+        stopping.cancel()
+        preparing.cancel()
+        await asyncio.wait((preparing,))
+        if not preparing.cancelled():
+            preparing.exception()  # raised above, or of no interest any more
 
 
 async def _collect_seldom(every_s: int) -> None:

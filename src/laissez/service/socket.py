@@ -27,7 +27,7 @@ from time import monotonic_ns
 import msgspec
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from laissez.exchange.access import Principal
+from laissez.exchange.access import BYTES_UNSETTLED, WORK_UNSETTLED_NS, Principal
 from laissez.exchange.admission import check_question
 from laissez.exchange.questions import Forbidden
 from laissez.model import (
@@ -90,19 +90,23 @@ class TraderSocket(WSListener):
     ) -> None:
         self.principal = principal
         self._reception = reception
+        self._receive = reception.receive
+        self._clock = reception.exchange.clock
         self._traders = traders
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
+        self._underlying: asyncio.Transport | None = None
         self.unread = 0
         self._out: list[bytes] = []
         self._flush_is_due = False
-        self._is_full = False
+        self._has_too_much_unread = False
         self._turn_ends = 0
+        self._turn_at = 0
         self._turn_is_due = False
         self._is_paused = False
         self._pending: deque[Request] = deque()
         self._arrived = 0
-        self._turn_is_over = False
+        self._has_to_wait = False
         self._has_unread = False
         self._pinged: bytes | None = None
         self.read: Callable[[int], None] = lambda size: None
@@ -122,12 +126,13 @@ class TraderSocket(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        self._underlying = transport.underlying_transport
         noticed = min(UNREAD_BYTES_MAX // 4, NOTICED_BYTES)
-        transport.underlying_transport.set_write_buffer_limits(noticed, noticed // 2)
+        self._underlying.set_write_buffer_limits(noticed, noticed // 2)
         self._traders.add(self)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
-        self._transport = None
+        self._transport = self._underlying = None
         self._traders.discard(self)
         self.principal.disconnect()
         self._reception.unread.forget(self)
@@ -140,27 +145,25 @@ class TraderSocket(WSListener):
         self._has_unread = True
 
     def resume_writing(self) -> None:
-        self._has_unread = self._is_full = False
+        self._has_unread = self._has_too_much_unread = False
         self._reception.unread.note(self)
         self._take_turn_soon()
 
     def _look_at_unread(self) -> None:
         """Much of it, and what would add to it waits."""
-        if not self._is_full and self.unread_bytes() > UNREAD_BYTES_MAX // 4:
-            self._is_full = True
+        if not self._has_too_much_unread and self.unread_bytes() > UNREAD_BYTES_MAX // 4:
+            self._has_too_much_unread = self._has_to_wait = True
             self._pause_reading()
         self._reception.unread.note(self)
 
     def unread_bytes(self) -> int:
-        transport = self._transport
-        if transport is None:
-            return 0
-        size: int = transport.underlying_transport.get_write_buffer_size()
-        return size
+        """What waits: also of a connection that is closing, until it is gone."""
+        return 0 if self._underlying is None else self._underlying.get_write_buffer_size()
 
     def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.underlying_transport.abort()
+        underlying, self._underlying = self._underlying, None
+        if underlying is not None:
+            underlying.abort()
 
     def _cut_off(self) -> None:
         message = "you read too slowly and are cut off; come back and resume after this sequence"
@@ -172,21 +175,21 @@ class TraderSocket(WSListener):
         transport = self._transport
         if transport is not None:
             self._leave()
-            self._is_full = self._has_unread = False
+            self._has_too_much_unread = self._has_unread = False
             self.flush()
             self._transport = None
             transport.send_close(code, reason.encode())
-            underlying = transport.underlying_transport
             transport.disconnect()
-            self._loop.call_later(FAREWELL_S, underlying.abort)
+            self._reception.unread.note(self)
+            self._loop.call_later(FAREWELL_S, self.abort)
 
     def drop(self) -> None:
         """Hang up without a word."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
+        if self._transport is not None:
+            self._transport = None
             self._leave()
             self._out.clear()
-            transport.underlying_transport.abort()
+            self.abort()
 
     # Whose turn it is -------------------------------------------------------------------------
 
@@ -194,23 +197,37 @@ class TraderSocket(WSListener):
         """Bytes have come in: they are read now, or when this caller has rested."""
         principal = self.principal
         begun = monotonic_ns()
-        if begun < principal.rests_until or self._pending or self._is_full:
+        if (
+            self._pending
+            or self._has_too_much_unread
+            or begun < principal.token_allowance.rests_until
+            or begun < principal.tenant_allowance.rests_until
+        ):
             self._arrived += size
             principal.spend(begun, size, 0)
             self._pause_reading()
             self._take_turn_soon()
             return
-        self._turn_ends = begun + TURN_NS
-        self._turn_is_over = False
+        self._begin_turn(begun)
         self.read(size)
         if self._pinged is not None:
             self._pong()
         ended = monotonic_ns()
-        if principal.spend(ended, size, ended - begun) or self._pending:
+        principal.bytes_spent += size
+        principal.work_spent_ns += ended - begun
+        has_to_rest = (
+            principal.work_spent_ns > WORK_UNSETTLED_NS or principal.bytes_spent > BYTES_UNSETTLED
+        ) and principal.settle(ended)
+        if has_to_rest or self._pending:
             self._pause_reading()
             self._take_turn_soon()
         if size > MUCH_AT_ONCE:
             self.read_less()
+
+    def _begin_turn(self, begun: int) -> None:
+        self._turn_ends = begun + TURN_NS
+        self._turn_at = self._clock.at(begun)
+        self._has_to_wait = False
 
     def _take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
@@ -225,21 +242,20 @@ class TraderSocket(WSListener):
     def _take_turn(self) -> None:
         """Go on with what waits: requests, then bytes, then what this subscriber has missed."""
         self._turn_is_due = False
-        if self._transport is None or self._is_full:
+        if self._transport is None or self._has_too_much_unread:
             return
         begun = monotonic_ns()
         if begun < self.principal.rests_until:
             self._take_turn_soon()
             return
-        self._turn_ends = begun + TURN_NS
-        self._turn_is_over = False
+        self._begin_turn(begun)
         if self._pending:
             self._serve_pending()
         elif self._arrived:
             size, self._arrived = self._arrived, 0
             self.read(size)
             self._pong()
-        if self._catches_up and not self._pending and not self._is_full:
+        if self._catches_up and not self._pending and not self._has_too_much_unread:
             self._send_piece()
         self.flush()
         ended = monotonic_ns()
@@ -256,7 +272,7 @@ class TraderSocket(WSListener):
             self._transport.underlying_transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._is_paused and self._transport is not None and not self._is_full:
+        if self._is_paused and self._transport is not None and not self._has_too_much_unread:
             self._is_paused = False
             self._transport.underlying_transport.resume_reading()
 
@@ -291,7 +307,7 @@ class TraderSocket(WSListener):
         """Answer the last of the pings that came together; nobody needs more than one pong, and
         who does not read pongs needs none."""
         payload, self._pinged = self._pinged, None
-        if payload is not None and self._transport is not None and not self._is_full:
+        if payload is not None and self._transport is not None and not self._has_too_much_unread:
             self._transport.send_pong(payload)
             if self._has_unread:
                 self._look_at_unread()
@@ -318,25 +334,27 @@ class TraderSocket(WSListener):
             self._refuse_unreadable(data, str(error))
             return
         if not isinstance(requests, list):
-            if self._pending or self._is_full or self._turn_is_over:
+            if self._has_to_wait:
                 self._pending.append(requests)
             else:
-                self._reception.receive(self, requests)
+                self._receive(self, requests, self._turn_at)
         elif len(requests) > REQUESTS_PER_FRAME_MAX:
             self._refuse_frame(f"send at most {REQUESTS_PER_FRAME_MAX} requests in a frame")
         else:
             self._pending.extend(requests)
-            if len(self._pending) == len(requests):
+            if not self._has_to_wait:
                 self._serve_pending()
         if self._out:
             self.flush()
 
     def _serve_pending(self) -> None:
         """Serve what waits in its order, until the turn ends."""
-        receive, pending, turn_ends = self._reception.receive, self._pending, self._turn_ends
-        while pending and not self._is_full:
-            receive(self, pending.popleft())
+        receive, pending = self._receive, self._pending
+        at, turn_ends = self._turn_at, self._turn_ends
+        while pending and not self._has_too_much_unread:
+            receive(self, pending.popleft(), at)
             if monotonic_ns() > turn_ends:
+                self._has_to_wait = True
                 return
 
     def _refuse_unreadable(self, data: bytes, why: str) -> None:
@@ -386,7 +404,8 @@ class TraderSocket(WSListener):
         self._out.append(message)
         if len(message) > COPIED_BYTES_MAX:  # it is long: see whether it is read
             self.flush()
-        self._turn_is_over = monotonic_ns() > self._turn_ends
+        if monotonic_ns() > self._turn_ends:
+            self._has_to_wait = True
 
     def push(self, sequence: int, message: bytes) -> None:
         """Something happened that this subscriber is to know."""
@@ -413,7 +432,7 @@ class TraderSocket(WSListener):
         transport = self._transport
         if transport is None or not out:
             return
-        if self._is_full and self.unread_bytes() > UNREAD_BYTES_MAX:
+        if self._has_too_much_unread and self.unread_bytes() > UNREAD_BYTES_MAX:
             self._cut_off()
             return
         frame = out[0] if len(out) == 1 else b"[" + b",".join(out) + b"]"
