@@ -16,7 +16,7 @@ from laissez.exchange.pipeline import Settings
 from laissez.model import AskStatus, OfferResource, PlaceOrder, Reply
 from laissez.service import entrance, patience, server
 from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance
-from raw_websocket import RawSocket, TurnedAway
+from raw_websocket import RawSocket, TurnedAway, handshake
 from serving import Served, served
 
 TIMEOUT_S = 30
@@ -257,7 +257,7 @@ def test_answers_that_nobody_reads_are_bounded(full: Served) -> None:
         greedy = [open_ones.enter_context(narrow_dial(full.url)) for _ in range(4)]
         for connection in greedy:
             connection.sendall(ask * 60)
-        (together,) = full.call(lambda exchange: [exchange.access._together["ada"]])
+        (together,) = full.call(lambda exchange: [exchange.access._tenant_allowances["ada"]])
         most = 0
         deadline = time.monotonic() + TIMEOUT_S
         while together.connections > 2 and time.monotonic() < deadline:
@@ -275,13 +275,57 @@ def test_an_answer_that_nobody_takes_has_an_end(
     monkeypatch.setattr(patience, "ANSWER_S", 0.1)
     with narrow_dial(full.url) as connection:
         connection.sendall(get("/v1/orders", full.secrets["ada"]) * 60)
-        together = full.call(lambda exchange: exchange.access._together["ada"])
+        together = full.call(lambda exchange: exchange.access._tenant_allowances["ada"])
         deadline = time.monotonic() + TIMEOUT_S
         while not together.connections and time.monotonic() < deadline:
             time.sleep(0.001)
         while together.connections and time.monotonic() < deadline:
             time.sleep(0.01)
         assert together.connections == 0 and together.unread == 0
+
+
+def test_an_answer_before_the_upgrade_has_no_end_after_it(
+    full: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever becomes a trader while an answer of HTTP's lies unread is not hung up on for that."""
+    monkeypatch.setattr(patience, "ANSWER_S", 0.3)
+    heard = b""
+    with narrow_dial(full.url) as connection:
+        token = f"Authorization: Bearer {full.secrets['ada']}"
+        upgrade = handshake("/v1/stream", [token])
+        connection.sendall(get("/v1/orders", full.secrets["ada"]) + upgrade)
+        allowance = full.call(lambda exchange: exchange.access._tenant_allowances["ada"])
+        time.sleep(1)
+        connection.setblocking(True)
+        while b"101 Switching" not in heard:
+            chunk = connection.recv(65_536)
+            assert chunk, "it was hung up on"
+            heard += chunk
+        assert allowance.connections == 1
+
+
+def test_a_defect_while_a_connection_is_accepted_leaks_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever goes wrong, the visitor's place is free again, and it is in the log."""
+
+    def answer(visitor: object) -> asyncio.Protocol:
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            most = {"connections_max": 9, "strangers_max": 9, "from_one_address_max": 9}
+            door = Entrance(listener, answer, None, **most)
+            with socket.create_connection(listener.getsockname()):
+                for _ in range(200):
+                    await asyncio.sleep(0.01)
+                    if caplog.records:
+                        break
+                assert "ZeroDivisionError" in caplog.text
+                assert (len(door._visitors), door.strangers) == (0, 0)
+            door.close()
+
+    asyncio.run(run())
 
 
 def test_an_upgrade_with_a_long_head_is_answered(tmp_path: Path) -> None:

@@ -115,27 +115,28 @@ class Principal:
     """Somebody who has shown a token: who it is, and what it has used of its allowance.
 
     One allowance is the token's, the other that of all tokens of its tenant; as long as a tenant
-    has one token, what that may use is all that counts. What was spent is settled when it has become
-    something, because that is asked for at every frame.
+    has one token, what that may use is all that counts. What was spent is settled when it has
+    become something, because that is asked for at every frame.
     """
 
     __slots__ = (
         "bytes_spent",
         "is_alone",
+        "is_mortal",
         "limits",
         "name",
-        "token_allowance",
         "role",
         "tenant",
         "tenant_allowance",
         "token",
+        "token_allowance",
         "work_spent_ns",
     )
 
     def __init__(
         self, token: Token, limits: Limits, tenant_allowance: Allowance | None = None
     ) -> None:
-        self.token = token
+        self.renew(token)
         self.role: Role = token.role
         self.tenant = token.tenant
         self.name = token.tenant or f"{token.role}:{token.id}"
@@ -145,6 +146,11 @@ class Principal:
         self.is_alone = tenant_allowance is None
         self.bytes_spent = 0
         self.work_spent_ns = 0
+
+    def renew(self, token: Token) -> None:
+        """This is what its token is now."""
+        self.token = token
+        self.is_mortal = token.expires_us is not None or token.revoked_us is not None
 
     @property
     def sees_everything(self) -> bool:
@@ -200,7 +206,8 @@ class Principal:
     @property
     def rests_until(self) -> int:
         """Nothing is done for this caller before this instant, by the monotonic clock."""
-        return max(self.token_allowance.rests_until, self.tenant_allowance.rests_until)
+        until = self.token_allowance.rests_until
+        return until if self.is_alone else max(until, self.tenant_allowance.rests_until)
 
 
 class Access:
@@ -244,6 +251,6 @@ class Access:
     def replace(self, token: Token) -> None:
         """A token has changed; those who came with it are told if it is dead."""
         principal = self._principals[token.hash]
-        principal.token = token
+        principal.renew(token)
         if token.revoked_us is not None:
             self.on_death(principal)

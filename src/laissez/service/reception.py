@@ -46,11 +46,24 @@ class Caller(Target, Protocol):
     def subscribe(self, request_id: int, subscription: Subscribe) -> None: ...
 
 
+class Turn:
+    """The turn of whoever is being served: there is one at a time."""
+
+    __slots__ = ("at", "ends")
+
+    def __init__(self) -> None:
+        self.at = 0
+        """The instant at which it began, in market time."""
+        self.ends = 0
+        """When it is another's, by the monotonic clock."""
+
+
 class Reception:
     def __init__(self, exchange: Exchange, office: Office) -> None:
         self.exchange = exchange
         self.office = office
         self.unread = UnreadBytes()
+        self.turn = Turn()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, caller: Caller, request: Request, at: int) -> None:

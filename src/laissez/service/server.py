@@ -23,6 +23,7 @@ import msgspec
 import uvicorn
 
 from laissez import __version__
+from laissez.exchange.allowance import AtLeastOne
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.recovery import ReportProgress, no_progress
@@ -40,6 +41,8 @@ _log = logging.getLogger("laissez.server")
 DEFAULT_PORT = 7070
 SAMPLE_EVERY_S = 1.0
 BACKLOG = 2_048
+CONNECTIONS_MAX = 16_384
+STRANGERS_MAX = 1_024
 # Two threads share the interpreter: the one that trades and the one that writes. The writer needs
 # it for microseconds at a time, and a group waits while the writer waits for its turn.
 SWITCH_INTERVAL_S = 0.0001
@@ -55,8 +58,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     tls_key: Path | None = None
     behind_proxy: bool = False
     exchange: Settings = Settings()
-    connections_max: int = 16_384
-    strangers_max: int = 1_024
+    connections_max: AtLeastOne = CONNECTIONS_MAX
+    strangers_max: AtLeastOne = STRANGERS_MAX
 
 
 class BadSettings(ValueError):
@@ -72,7 +75,32 @@ class Running(msgspec.Struct):
     failure: Exception | None = None
 
 
+class GivenSettings(Settings, frozen=True, forbid_unknown_fields=True):
+    """All settings that a program may give as JSON, each by its name in docs/operator.md."""
+
+    connections_max: AtLeastOne = CONNECTIONS_MAX
+    strangers_max: AtLeastOne = STRANGERS_MAX
+
+
+def read_settings(given: str | bytes) -> GivenSettings:
+    """Settings from JSON; raises `BadSettings`."""
+    try:
+        return msgspec.json.decode(given, type=GivenSettings)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _bad_value(error) from None
+
+
+def _bad_value(error: Exception) -> BadSettings:
+    return BadSettings(f"these settings can't be used: {error}; see Settings in docs/operator.md")
+
+
 def check_settings(settings: ServerSettings) -> None:
+    try:
+        msgspec.convert(msgspec.to_builtins(settings.exchange), type(settings.exchange))
+        for count in (settings.connections_max, settings.strangers_max):
+            msgspec.convert(count, AtLeastOne)
+    except msgspec.ValidationError as error:
+        raise _bad_value(error) from None
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise BadSettings("TLS needs both a certificate and a key; give both or neither")
     if settings.tls_certificate is not None:

@@ -85,6 +85,42 @@ class _OnlyId(msgspec.Struct):
 class TraderSocket(WSListener):
     """One connection."""
 
+    # A dict of so many fields is slower, and not next to the object in memory.
+    __slots__ = (
+        "_arrived",
+        "_catches_up",
+        "_clock",
+        "_flush_is_due",
+        "_fragments",
+        "_has_to_wait",
+        "_has_too_much_unread",
+        "_has_unread",
+        "_is_paused",
+        "_is_sampled",
+        "_last_sequence",
+        "_listens",
+        "_loop",
+        "_out",
+        "_pending",
+        "_pinged",
+        "_quoted_scopes",
+        "_quotes_sent",
+        "_rates_sent",
+        "_receive",
+        "_reception",
+        "_sent_sequence",
+        "_traders",
+        "_transport",
+        "_turn",
+        "_turn_is_due",
+        "_underlying",
+        "_wants_rates",
+        "principal",
+        "read",
+        "read_less",
+        "unread",
+    )
+
     def __init__(
         self, reception: Reception, principal: Principal, traders: set[TraderSocket]
     ) -> None:
@@ -92,6 +128,7 @@ class TraderSocket(WSListener):
         self._reception = reception
         self._receive = reception.receive
         self._clock = reception.exchange.clock
+        self._turn = reception.turn
         self._traders = traders
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
@@ -100,8 +137,6 @@ class TraderSocket(WSListener):
         self._out: list[bytes] = []
         self._flush_is_due = False
         self._has_too_much_unread = False
-        self._turn_ends = 0
-        self._turn_at = 0
         self._turn_is_due = False
         self._is_paused = False
         self._pending: deque[Request] = deque()
@@ -146,6 +181,7 @@ class TraderSocket(WSListener):
 
     def resume_writing(self) -> None:
         self._has_unread = self._has_too_much_unread = False
+        self._end_turn()
         self._reception.unread.note(self)
         self._take_turn_soon()
 
@@ -198,17 +234,18 @@ class TraderSocket(WSListener):
         principal = self.principal
         begun = monotonic_ns()
         if (
-            self._pending
-            or self._has_too_much_unread
+            self._has_to_wait
             or begun < principal.token_allowance.rests_until
-            or begun < principal.tenant_allowance.rests_until
+            or (not principal.is_alone and begun < principal.tenant_allowance.rests_until)
         ):
             self._arrived += size
             principal.spend(begun, size, 0)
             self._pause_reading()
             self._take_turn_soon()
             return
-        self._begin_turn(begun)
+        turn = self._turn
+        turn.ends = begun + TURN_NS
+        turn.at = self._clock.at(begun)
         self.read(size)
         if self._pinged is not None:
             self._pong()
@@ -218,16 +255,16 @@ class TraderSocket(WSListener):
         has_to_rest = (
             principal.work_spent_ns > WORK_UNSETTLED_NS or principal.bytes_spent > BYTES_UNSETTLED
         ) and principal.settle(ended)
-        if has_to_rest or self._pending:
+        if has_to_rest or self._has_to_wait:
+            self._end_turn()
             self._pause_reading()
             self._take_turn_soon()
         if size > MUCH_AT_ONCE:
             self.read_less()
 
-    def _begin_turn(self, begun: int) -> None:
-        self._turn_ends = begun + TURN_NS
-        self._turn_at = self._clock.at(begun)
-        self._has_to_wait = False
+    def _end_turn(self) -> None:
+        """Does what comes next have to wait for what came before?"""
+        self._has_to_wait = bool(self._pending) or self._has_too_much_unread
 
     def _take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
@@ -248,7 +285,10 @@ class TraderSocket(WSListener):
         if begun < self.principal.rests_until:
             self._take_turn_soon()
             return
-        self._begin_turn(begun)
+        turn = self._turn
+        turn.ends = begun + TURN_NS
+        turn.at = self._clock.at(begun)
+        self._has_to_wait = False
         if self._pending:
             self._serve_pending()
         elif self._arrived:
@@ -258,6 +298,7 @@ class TraderSocket(WSListener):
         if self._catches_up and not self._pending and not self._has_too_much_unread:
             self._send_piece()
         self.flush()
+        self._end_turn()
         ended = monotonic_ns()
         self.principal.spend(ended, 0, ended - begun)
         is_idle = not self._pending and not self._arrived
@@ -337,7 +378,7 @@ class TraderSocket(WSListener):
             if self._has_to_wait:
                 self._pending.append(requests)
             else:
-                self._receive(self, requests, self._turn_at)
+                self._receive(self, requests, self._turn.at)
         elif len(requests) > REQUESTS_PER_FRAME_MAX:
             self._refuse_frame(f"send at most {REQUESTS_PER_FRAME_MAX} requests in a frame")
         else:
@@ -350,7 +391,7 @@ class TraderSocket(WSListener):
     def _serve_pending(self) -> None:
         """Serve what waits in its order, until the turn ends."""
         receive, pending = self._receive, self._pending
-        at, turn_ends = self._turn_at, self._turn_ends
+        at, turn_ends = self._turn.at, self._turn.ends
         while pending and not self._has_too_much_unread:
             receive(self, pending.popleft(), at)
             if monotonic_ns() > turn_ends:
@@ -404,7 +445,7 @@ class TraderSocket(WSListener):
         self._out.append(message)
         if len(message) > COPIED_BYTES_MAX:  # it is long: see whether it is read
             self.flush()
-        if monotonic_ns() > self._turn_ends:
+        if monotonic_ns() > self._turn.ends:
             self._has_to_wait = True
 
     def push(self, sequence: int, message: bytes) -> None:
@@ -493,7 +534,7 @@ class TraderSocket(WSListener):
             self._last_sequence = sequence
             self._out.append(message)
             room -= 1
-            if monotonic_ns() > self._turn_ends:
+            if monotonic_ns() > self._turn.ends:
                 break
         else:
             if room:
