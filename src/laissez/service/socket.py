@@ -14,17 +14,26 @@ and sent nothing more of what it has missed. What happens meanwhile can't wait: 
 cut off when it is written to while more than `UNREAD_BYTES_MAX` wait for it, so that what waits is
 never more than that and one frame. A frame may be longer than that by itself, if it is one long
 answer. Whoever was cut off can come back and resume.
+
+A connection is                                             until
+
+    served       read, and what comes is done at once       one of these
+    resting      not read: it has overdrawn, or a turn has  `_take_turn` has done what was left,
+                 left requests (`_pending`)                 and all is paid for
+    full         not read: `_has_too_much_unread`           half was read (`resume_writing`)
+    catching up  served, and sent a piece with every turn   nothing is left: it listens
+
+Bytes that had come in when it could not be served (`_arrived`) lie in the buffer of picows; reading
+is paused as long as they do, because what came next would be written over them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from time import monotonic_ns
 
-import msgspec
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from laissez.exchange.access import BYTES_UNSETTLED, WORK_UNSETTLED_NS, Principal
@@ -51,6 +60,7 @@ from laissez.model import (
     encode,
 )
 from laissez.service.reception import Reception
+from laissez.service.unreadable import UNREADABLE, refuse_unreadable
 
 FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
@@ -63,23 +73,14 @@ TURN_NS = 2_000_000
 PIECE_MAX = 100
 """So many messages of the past are sent at a time."""
 
-UNREADABLE_BYTES_MAX = 64 * 1024
-"""In a longer frame that can't be read nobody looks for ids."""
-
 NS_PER_S = 1_000_000_000
 FAREWELL_S = 5
-REASON_MAX = 300
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # What picows copies at once when it sends. It queues anything longer behind a header that it does
 # not copy, and writes over that header with the next frame if the socket is full.
 COPIED_BYTES_MAX = 8_192
 HEADER_ROOM = 14
 SILENT_COMMANDS_MAX = 1_000
 TEXT = WSMsgType.TEXT
-
-
-class _OnlyId(msgspec.Struct):
-    id: int | None = None
 
 
 class TraderSocket(WSListener):
@@ -324,7 +325,7 @@ class TraderSocket(WSListener):
             return
         kind = frame.msg_type
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
-            self._close_for_nonsense("no extension was agreed on")
+            self.close(WSCloseCode.PROTOCOL_ERROR, "no extension was agreed on")
         elif kind == TEXT and self._fragments is None:
             if frame.fin:
                 self._read(frame.get_payload_as_bytes())
@@ -340,7 +341,7 @@ class TraderSocket(WSListener):
         elif kind not in (TEXT, WSMsgType.BINARY):
             return
         elif self._fragments is not None:
-            self._close_for_nonsense("a message began within another")
+            self.close(WSCloseCode.PROTOCOL_ERROR, "a message began within another")
         else:
             self._refuse_binary(frame)
 
@@ -356,7 +357,7 @@ class TraderSocket(WSListener):
     def _gather(self, frame: WSFrame) -> None:
         """A message in several frames."""
         if self._fragments is None:
-            self._close_for_nonsense("a message went on that had not begun")
+            self.close(WSCloseCode.PROTOCOL_ERROR, "a message went on that had not begun")
             return
         self._fragments += frame.get_payload_as_bytes()
         if len(self._fragments) > FRAME_BYTES_MAX:
@@ -364,9 +365,6 @@ class TraderSocket(WSListener):
         elif frame.fin:
             whole, self._fragments = bytes(self._fragments), None
             self._read(whole)
-
-    def _close_for_nonsense(self, why: str) -> None:
-        self.close(WSCloseCode.PROTOCOL_ERROR, why)
 
     def _read(self, data: bytes) -> None:
         try:
@@ -399,17 +397,8 @@ class TraderSocket(WSListener):
                 return
 
     def _refuse_unreadable(self, data: bytes, why: str) -> None:
-        """Refuse a whole frame, by the ids in it as far as they can be made out."""
-        found: _OnlyId | list[_OnlyId] = _OnlyId()
-        if len(data) <= UNREADABLE_BYTES_MAX:
-            with contextlib.suppress(*UNREADABLE):
-                found = msgspec.json.decode(data, type=_OnlyId | list[_OnlyId])
-        requests = found if isinstance(found, list) else [found]
-        if not 0 < len(requests) <= REQUESTS_PER_FRAME_MAX:
-            requests = [_OnlyId()]
-        message = f"{why[:REASON_MAX]}; nothing was done"
-        for each in requests:
-            self.refuse(Refused(each.id, ServiceCode.BAD_REQUEST, message))
+        for refused in refuse_unreadable(data, why, requests_max=REQUESTS_PER_FRAME_MAX):
+            self.refuse(refused)
         self.flush()
 
     def _refuse_binary(self, frame: WSFrame) -> None:
