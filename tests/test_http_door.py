@@ -331,6 +331,24 @@ def test_a_defect_while_a_connection_is_accepted_leaks_nobody(
     asyncio.run(run())
 
 
+def test_wrong_tokens_are_paced(tmp_path: Path) -> None:
+    """Who shows them one after the other is answered ever later; others are not."""
+    with served(tmp_path, "ada") as service, dial(service.url) as connection:
+        reader = connection.makefile("rb")
+        begun = time.monotonic()
+        for _ in range(120):
+            connection.sendall(get("/v1/status", "lz_nobody"))
+            assert reader.readline().startswith(b"HTTP/1.1 401")
+            length = 0
+            while (line := reader.readline()) != b"\r\n":
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            reader.read(length)
+        assert time.monotonic() - begun > 0.2
+        with RawSocket(service.url, service.secrets["ada"]) as ada:
+            assert isinstance(ada.ask(AskStatus()), Reply)
+
+
 def test_an_upgrade_with_a_long_head_is_answered(tmp_path: Path) -> None:
     """It is told why, instead of being hung up on without a word."""
     with served(tmp_path, "ada") as service:
