@@ -108,7 +108,7 @@ async def ask(reception: Reception, principal: Principal, request: Request) -> R
     """Hand in a request and wait for what comes of it."""
     begun = monotonic_ns()
     caller = RestCaller(principal)
-    reception.receive(caller, request, reception.exchange.clock.at(begun))
+    reception.receive(caller, request, reception.exchange.clock.now())
     ended = monotonic_ns()
     principal.spend(ended, HEAD_BYTES, ended - begun + HTTP_NS)
     return await caller.outcome
