@@ -16,11 +16,14 @@ from time import monotonic_ns
 from typing import Any
 
 import pytest
+from picows import WSCloseCode
 
 from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.allowance import NS_PER_S, WORK_AT_ONCE_NS, Allowance
+from laissez.exchange.clock import Clock
 from laissez.exchange.pipeline import Settings
 from laissez.model import (
+    AskOrders,
     AskStatus,
     Happened,
     OfferResource,
@@ -32,6 +35,7 @@ from laissez.model import (
     encode,
 )
 from laissez.service import socket as service_socket
+from laissez.service.reception import Turn
 from laissez.service.socket import UNREAD_BYTES_MAX, TraderSocket
 from laissez.service.unread import UnreadBytes
 from raw_websocket import PING, RawSocket, frame
@@ -85,7 +89,7 @@ def test_a_stream_that_is_resumed_again_and_again_is_bounded(exchange: Served) -
         narrow(exchange)
         asked = ada.send(*[Subscribe(after=0)] * 300, AskStatus())
         (trader,) = (each for each in traders(exchange) if each.principal.tenant == "ada")
-        wait_until(lambda: exchange.call(lambda _: trader._is_full))
+        wait_until(lambda: exchange.call(lambda _: trader._has_too_much_unread))
         assert unread_bytes(exchange, [trader]) <= UNREAD_BYTES_MAX
         assert trader._pending, "the others wait for their turn"
         assert isinstance(bob.ask(AskStatus()), Reply)
@@ -127,8 +131,8 @@ def up(*outlets: FakeOutlet) -> list[bool]:
     return [outlet.is_up for outlet in outlets]
 
 
-def principal(tenant: str, limits: Limits, together: Allowance | None = None) -> Principal:
-    return Principal(new_token("tenant", tenant, at=0)[1], limits, together)
+def principal(tenant: str, limits: Limits, allowance: Allowance | None = None) -> Principal:
+    return Principal(new_token("tenant", tenant, at=0)[1], limits, allowance)
 
 
 def test_unread_bytes_are_bounded_for_a_tenant_and_for_all() -> None:
@@ -141,7 +145,7 @@ def test_unread_bytes_are_bounded_for_a_tenant_and_for_all() -> None:
     assert up(small, large, other) == [True, True, True]
     small.waits = 50
     unread.note(small)
-    assert up(small, large) == [True, False] and ada.together.unread == 50
+    assert up(small, large) == [True, False] and ada.tenant_allowance.unread == 50
     another, last = FakeOutlet(bob, 45), FakeOutlet(bob, 3)
     unread.note(another)
     other.waits = 1  # it was read meanwhile: nobody has to go
@@ -150,7 +154,37 @@ def test_unread_bytes_are_bounded_for_a_tenant_and_for_all() -> None:
     assert all(up(small, other, another, last))
     for outlet in (small, other, another, last):
         unread.forget(outlet)
-    assert (unread.total, ada.together.unread, bob.together.unread) == (0, 0, 0)
+    assert (unread.total, ada.tenant_allowance.unread, bob.tenant_allowance.unread) == (0, 0, 0)
+
+
+def test_what_waits_in_a_closing_connection_counts(
+    exchange: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the tenant's until it is read or dropped, though nothing more is said there."""
+    monkeypatch.setattr(service_socket, "FAREWELL_S", 1_000)
+    with dial(exchange, "operator") as operator:
+        operator.ask(OfferResource("h100/a/g0"))
+    with dial(exchange, "ada") as ada:
+        order = "o" * 100
+        ada.answers(ada.send(*(PlaceOrder("h100", 1, 1, f"{order}{n}") for n in range(1_000))))
+    wait_until(lambda: not exchange.call(lambda _: traders(exchange)))
+    with dial(exchange, "ada", reads=4_096) as ada:
+        narrow(exchange)
+        (trader,) = traders(exchange)
+        allowance, unread = trader.principal.tenant_allowance, trader._reception.unread
+        ada.send(*(AskOrders() for _ in range(10)))
+        wait_until(lambda: exchange.call(lambda _: trader.unread_bytes()) > 200_000)
+
+        def close(_: object) -> tuple[int, int]:
+            trader.close(WSCloseCode.GOING_AWAY, "")
+            waits = trader.unread_bytes()
+            unread._look_again()
+            return waits, allowance.unread
+
+        waits, counted = exchange.call(close)
+        assert waits > 200_000 and counted == waits
+        exchange.call(lambda _: trader.abort())
+        wait_until(lambda: exchange.call(lambda _: (allowance.unread, unread.total)) == (0, 0))
 
 
 # Who rests ----------------------------------------------------------------------------------------
@@ -187,7 +221,7 @@ def test_all_tokens_of_a_tenant_share_what_some_may_use() -> None:
 
 
 def test_nothing_is_read_from_a_tenant_that_rests(exchange: Served) -> None:
-    """It waits in the sender's socket, through all connections of the tenant; others are served."""
+    """It waits in the sender's socket, through all connections of the token; others are served."""
     with (
         dial(exchange, "ada") as ada,
         dial(exchange, "ada") as also_ada,
@@ -195,8 +229,8 @@ def test_nothing_is_read_from_a_tenant_that_rests(exchange: Served) -> None:
     ):
         own = next(t.principal for t in traders(exchange) if t.principal.tenant == "ada")
         overdrawn = monotonic_ns() + 1_000_000 * NS_PER_S
-        exchange.call(lambda _: setattr(own.together, "_work_paid_ns", overdrawn))
-        exchange.call(lambda _: own.together.spend(monotonic_ns(), 0, 0))
+        exchange.call(lambda _: setattr(own.token_allowance, "_work_paid_ns", overdrawn))
+        exchange.call(lambda _: own.token_allowance.spend(monotonic_ns(), 0, 0))
         first, second = ada.send(AskStatus()), also_ada.send(AskStatus())
         wait_until(
             lambda: all(t._is_paused for t in traders(exchange) if t.principal.tenant == "ada")
@@ -209,8 +243,8 @@ def test_nothing_is_read_from_a_tenant_that_rests(exchange: Served) -> None:
         assert isinstance(bob.ask(AskStatus()), Reply)
 
         def let_go(_: object) -> None:
-            own.together._work_paid_ns = 0
-            own.together.spend(monotonic_ns(), 0, 0)
+            own.token_allowance._work_paid_ns = 0
+            own.token_allowance.spend(monotonic_ns(), 0, 0)
             for trader in traders(exchange):
                 trader._take_turn()
 
@@ -254,9 +288,12 @@ class Counting:
 
     def __init__(self) -> None:
         self.unread = UnreadBytes()
+        self.turn = Turn()
+        self.exchange = self
+        self.clock = Clock()
         self.received: list[tuple[str, int]] = []
 
-    def receive(self, caller: Any, request: Request) -> None:
+    def receive(self, caller: Any, request: Request, at: int) -> None:
         self.received.append((caller.principal.name, request.id))
 
 

@@ -16,7 +16,7 @@ from laissez.exchange.pipeline import Settings
 from laissez.model import AskStatus, OfferResource, PlaceOrder, Reply
 from laissez.service import entrance, patience, server
 from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance
-from raw_websocket import RawSocket, TurnedAway
+from raw_websocket import RawSocket, TurnedAway, handshake
 from serving import Served, served
 
 TIMEOUT_S = 30
@@ -41,7 +41,7 @@ def test_a_caller_that_says_nothing_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """A connection on which no whole request arrives does not stay open."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.2)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.2)
     with served(tmp_path) as service, dial(service.url) as connection:
         connection.sendall(sent)
         assert hear_all(connection) == b""
@@ -64,7 +64,7 @@ def test_a_caller_between_requests_is_not_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The patience is for the first request; after it a connection may rest a while."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.2)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.2)
     with served(tmp_path) as service, dial(service.url) as connection:
         for _ in range(2):
             connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -94,7 +94,7 @@ def test_dripping_helps_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requests_before: int
 ) -> None:
     """A head has so much time from its first byte to its last, the second one, too."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.3)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.3)
     with served(tmp_path) as service, dial(service.url) as connection:
         for _ in range(requests_before):
             connection.sendall(HEALTH)
@@ -257,7 +257,7 @@ def test_answers_that_nobody_reads_are_bounded(full: Served) -> None:
         greedy = [open_ones.enter_context(narrow_dial(full.url)) for _ in range(4)]
         for connection in greedy:
             connection.sendall(ask * 60)
-        (together,) = full.call(lambda exchange: [exchange.access._together["ada"]])
+        (together,) = full.call(lambda exchange: [exchange.access._tenant_allowances["ada"]])
         most = 0
         deadline = time.monotonic() + TIMEOUT_S
         while together.connections > 2 and time.monotonic() < deadline:
@@ -275,13 +275,78 @@ def test_an_answer_that_nobody_takes_has_an_end(
     monkeypatch.setattr(patience, "ANSWER_S", 0.1)
     with narrow_dial(full.url) as connection:
         connection.sendall(get("/v1/orders", full.secrets["ada"]) * 60)
-        together = full.call(lambda exchange: exchange.access._together["ada"])
+        together = full.call(lambda exchange: exchange.access._tenant_allowances["ada"])
         deadline = time.monotonic() + TIMEOUT_S
         while not together.connections and time.monotonic() < deadline:
             time.sleep(0.001)
         while together.connections and time.monotonic() < deadline:
             time.sleep(0.01)
         assert together.connections == 0 and together.unread == 0
+
+
+def test_an_answer_before_the_upgrade_has_no_end_after_it(
+    full: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever becomes a trader while an answer of HTTP's lies unread is not hung up on for that."""
+    monkeypatch.setattr(patience, "ANSWER_S", 0.3)
+    heard = b""
+    with narrow_dial(full.url) as connection:
+        allowance = full.call(lambda exchange: exchange.access._tenant_allowances["ada"])
+        for _ in range(200):  # until the operating system holds no more
+            connection.sendall(get("/v1/orders", full.secrets["ada"]))
+            time.sleep(0.03)
+            if allowance.unread:
+                break
+        token = f"Authorization: Bearer {full.secrets['ada']}"
+        connection.sendall(handshake("/v1/stream", [token]))
+        time.sleep(1)
+        while b"101 Switching" not in heard:
+            chunk = connection.recv(65_536)
+            assert chunk, "it was hung up on"
+            heard += chunk
+        assert allowance.connections == 1
+
+
+def test_a_defect_while_a_connection_is_accepted_leaks_nobody(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever goes wrong, the visitor's place is free again, and it is in the log."""
+
+    def answer(visitor: object) -> asyncio.Protocol:
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            most = {"connections_max": 9, "strangers_max": 9, "from_one_address_max": 9}
+            door = Entrance(listener, answer, None, **most)
+            with socket.create_connection(listener.getsockname()):
+                for _ in range(200):
+                    await asyncio.sleep(0.01)
+                    if caplog.records:
+                        break
+                assert "ZeroDivisionError" in caplog.text
+                assert (len(door._visitors), door.strangers) == (0, 0)
+            door.close()
+
+    asyncio.run(run())
+
+
+def test_wrong_tokens_are_paced(tmp_path: Path) -> None:
+    """Who shows them one after the other is answered ever later; others are not."""
+    with served(tmp_path, "ada") as service, dial(service.url) as connection:
+        reader = connection.makefile("rb")
+        begun = time.monotonic()
+        for _ in range(120):
+            connection.sendall(get("/v1/status", "lz_nobody"))
+            assert reader.readline().startswith(b"HTTP/1.1 401")
+            length = 0
+            while (line := reader.readline()) != b"\r\n":
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            reader.read(length)
+        assert time.monotonic() - begun > 0.2
+        with RawSocket(service.url, service.secrets["ada"]) as ada:
+            assert isinstance(ada.ask(AskStatus()), Reply)
 
 
 def test_an_upgrade_with_a_long_head_is_answered(tmp_path: Path) -> None:
@@ -297,7 +362,7 @@ def test_a_trader_stays_as_long_as_it_likes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The deadlines of HTTP end where the connection becomes a WebSocket."""
-    monkeypatch.setattr(patience, "HEAD_S", 0.1)
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.1)
     monkeypatch.setattr(patience, "BODY_S", 0.1)
     with (
         served(tmp_path, "ada") as service,

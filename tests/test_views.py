@@ -67,6 +67,7 @@ from laissez.model import (
     WithdrawResource,
     decode_said,
 )
+from test_feeds import missed
 
 START_US = 1_000_000_000_000
 MILLION = 1_000_000
@@ -154,7 +155,7 @@ class Floor:
         answer = self.execution.execute(Entry(author, record))
         if name is not None:
             self.told[name].append(msgspec.json.encode(answer))
-        for message in self.execution.feeds.all_after(before) or ():
+        for message in missed(self.execution.feeds, None, before) or ():
             said = decode_said(message)
             assert isinstance(said, Happened)
             self.note_everything(said.events)
@@ -203,7 +204,7 @@ class Floor:
             assert attributes <= self.held[name]
 
     def ids_of(self, name: str) -> Iterator[str]:
-        for message in self.execution.feeds.all_after(0) or ():
+        for message in missed(self.execution.feeds, None, 0) or ():
             said = decode_said(message)
             assert isinstance(said, Happened)
             for event in said.events:

@@ -114,35 +114,43 @@ def hashed(secret: str) -> str:
 class Principal:
     """Somebody who has shown a token: who it is, and what it has used of its allowance.
 
-    `own` is the token's, `together` that of all tokens of its tenant; as long as a tenant has one
-    token, what that may use is all that counts. What was spent is settled when it has become
-    something, because that is asked for at every frame.
+    One allowance is the token's, the other that of all tokens of its tenant; as long as a tenant
+    has one token, what that may use is all that counts. What was spent is settled when it has
+    become something, because that is asked for at every frame.
     """
 
     __slots__ = (
         "bytes_spent",
         "is_alone",
+        "is_mortal",
         "limits",
         "name",
-        "own",
         "role",
         "tenant",
-        "together",
+        "tenant_allowance",
         "token",
+        "token_allowance",
         "work_spent_ns",
     )
 
-    def __init__(self, token: Token, limits: Limits, together: Allowance | None = None) -> None:
-        self.token = token
+    def __init__(
+        self, token: Token, limits: Limits, tenant_allowance: Allowance | None = None
+    ) -> None:
+        self.renew(token)
         self.role: Role = token.role
         self.tenant = token.tenant
         self.name = token.tenant or f"{token.role}:{token.id}"
         self.limits = limits = OPERATOR_LIMITS if token.role == "operator" else limits
-        self.own = Allowance(limits)
-        self.together = together or Allowance(limits)
-        self.is_alone = together is None
+        self.token_allowance = Allowance(limits)
+        self.tenant_allowance = tenant_allowance or Allowance(limits)
+        self.is_alone = tenant_allowance is None
         self.bytes_spent = 0
         self.work_spent_ns = 0
+
+    def renew(self, token: Token) -> None:
+        """This is what its token is now."""
+        self.token = token
+        self.is_mortal = token.expires_us is not None or token.revoked_us is not None
 
     @property
     def sees_everything(self) -> bool:
@@ -150,51 +158,56 @@ class Principal:
 
     @property
     def connections(self) -> int:
-        return self.own.connections
+        return self.token_allowance.connections
 
     def wait_us(self, at: int) -> int:
         """Take one request from the allowance: 0, or how long to wait until there is one."""
-        wait_us = self.own.take_request(at)
+        wait_us = self.token_allowance.take_request(at)
         if wait_us or self.is_alone:
             return wait_us
-        wait_us = self.together.take_request(at)
+        wait_us = self.tenant_allowance.take_request(at)
         if wait_us:
-            self.own.give_request_back()
+            self.token_allowance.give_request_back()
         return wait_us
 
     def connect(self) -> bool:
         """Count one more connection, if there may be one."""
-        own, together = self.own, self.together
+        token, tenant = self.token_allowance, self.tenant_allowance
         if (
-            own.connections >= own.connections_most
-            or together.connections >= together.connections_most
+            token.connections >= token.connections_most
+            or tenant.connections >= tenant.connections_most
         ):
             return False
-        own.connections += 1
-        together.connections += 1
+        token.connections += 1
+        tenant.connections += 1
         return True
 
     def disconnect(self) -> None:
-        self.own.connections -= 1
-        self.together.connections -= 1
+        self.token_allowance.connections -= 1
+        self.tenant_allowance.connections -= 1
 
     def spend(self, now_ns: int, size: int, work_ns: int) -> bool:
         """Pay for bytes that came in and for what was done; True if it has to rest for that."""
-        self.bytes_spent = size = self.bytes_spent + size
-        self.work_spent_ns = work_ns = self.work_spent_ns + work_ns
-        if work_ns > WORK_UNSETTLED_NS or size > BYTES_UNSETTLED:
-            self.bytes_spent = self.work_spent_ns = 0
-            self.own.spend(now_ns, size, work_ns)
-            if not self.is_alone:
-                self.together.spend(now_ns, size, work_ns)
-            return now_ns < self.rests_until
+        self.bytes_spent += size
+        self.work_spent_ns += work_ns
+        if self.work_spent_ns > WORK_UNSETTLED_NS or self.bytes_spent > BYTES_UNSETTLED:
+            return self.settle(now_ns)
         return False
+
+    def settle(self, now_ns: int) -> bool:
+        """Take what was spent from the allowances; True if it has to rest for that."""
+        size, work_ns = self.bytes_spent, self.work_spent_ns
+        self.bytes_spent = self.work_spent_ns = 0
+        self.token_allowance.spend(now_ns, size, work_ns)
+        if not self.is_alone:
+            self.tenant_allowance.spend(now_ns, size, work_ns)
+        return now_ns < self.rests_until
 
     @property
     def rests_until(self) -> int:
         """Nothing is done for this caller before this instant, by the monotonic clock."""
-        own, together = self.own.rests_until, self.together.rests_until
-        return max(together, own)
+        until = self.token_allowance.rests_until
+        return until if self.is_alone else max(until, self.tenant_allowance.rests_until)
 
 
 class Access:
@@ -202,7 +215,7 @@ class Access:
 
     def __init__(self, tokens: Iterable[Token], limits: Limits) -> None:
         self.limits = limits
-        self._together: dict[str, Allowance] = {}
+        self._tenant_allowances: dict[str, Allowance] = {}
         self._of_tenant: dict[str, list[Principal]] = {}
         self._principals = {token.hash: self._principal(token) for token in tokens}
         self.on_death: Callable[[Principal], None] = lambda principal: None
@@ -225,8 +238,8 @@ class Access:
             return Principal(token, self.limits)
         others = self._of_tenant.setdefault(tenant, [])
         if not others:
-            self._together[tenant] = Allowance(self.limits, self.limits.tokens_worth)
-        principal = Principal(token, self.limits, self._together[tenant])
+            self._tenant_allowances[tenant] = Allowance(self.limits, self.limits.tokens_worth)
+        principal = Principal(token, self.limits, self._tenant_allowances[tenant])
         others.append(principal)
         for each in others:
             each.is_alone = len(others) == 1
@@ -238,6 +251,6 @@ class Access:
     def replace(self, token: Token) -> None:
         """A token has changed; those who came with it are told if it is dead."""
         principal = self._principals[token.hash]
-        principal.token = token
+        principal.renew(token)
         if token.revoked_us is not None:
             self.on_death(principal)

@@ -1,4 +1,5 @@
-"""How much of the service somebody may use: three things that run out and come back with time.
+"""How much of the service somebody may use: three things that run out and come back with time,
+and two that are held for a while.
 
 *Requests* are what was asked. One that finds none left is refused.
 
@@ -9,10 +10,15 @@ empty frames, frames that can't be read, long answers, refusals. Both may be ove
 what something costs is known when it is done; who has overdrawn rests until it is paid back, and
 meanwhile nothing of it is read. So a flood waits in the sender's own socket.
 
+*Connections* are counted while they last, and *unread bytes* while they wait for whoever asked for
+them; there is a bound to both (who keeps it: `Principal.connect` and the service's `UnreadBytes`).
+
 The same is counted twice: for a token, and for all tokens of its tenant together.
 """
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import msgspec
 
@@ -29,21 +35,25 @@ WORK_NS_PER_S_MIN = 100_000_000
 STRETCH = 1_000
 
 
-class Limits(msgspec.Struct, frozen=True):
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+"""What a setting may be that counts something."""
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one token may use; all of a tenant's together may use `tokens_worth` times as much.
 
     Bytes and work are what a request of the allowance comes with on average. `orders` may rest
     and `unread_bytes` may wait to be read, of a tenant.
     """
 
-    requests_per_s: int = 1_000
-    burst: int = 2_000
-    connections: int = 100
-    bytes_per_request: int = 512
-    work_us_per_request: int = 250
-    tokens_worth: int = 2
-    orders: int = 20_000
-    unread_bytes: int = 16 << 20
+    requests_per_s: AtLeastOne = 1_000
+    burst: AtLeastOne = 2_000
+    connections: AtLeastOne = 100
+    bytes_per_request: AtLeastOne = 512
+    work_us_per_request: AtLeastOne = 250
+    tokens_worth: AtLeastOne = 2
+    orders: AtLeastOne = 20_000
+    unread_bytes: AtLeastOne = 16 << 20
 
 
 OPERATOR_LIMITS = Limits(

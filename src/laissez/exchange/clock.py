@@ -30,3 +30,8 @@ class Clock:
         if wall - monotonic > self._ahead_ns:
             self._ahead_ns = wall - monotonic
         return (monotonic + self._ahead_ns) // NS_PER_US
+
+    def at(self, monotonic_ns: int) -> int:
+        """The instant of a reading of the monotonic clock that somebody has just taken: cheaper
+        than `now`, and behind it when the wall clock has jumped ahead since anybody asked."""
+        return (monotonic_ns + self._ahead_ns) // NS_PER_US

@@ -71,12 +71,6 @@ class TenantFeed:
             self.events -= len(oldest.events)
         return before - self.events
 
-    def after(self, sequence: int) -> Iterator[bytes] | None:
-        """What came after a sequence number, None if some of it is forgotten."""
-        if sequence < self.forgotten:
-            return None
-        return (encode(kept) for kept in tuple(self.messages) if kept.sequence > sequence)
-
 
 class Feeds:
     """All streams. What happened up to `begins_after` was not seen by this process."""
@@ -115,11 +109,6 @@ class Feeds:
             message = _told((sequence, at, told))
             for listener in tuple(self._operators):
                 listener.push(sequence, message)
-
-    def all_after(self, sequence: int) -> Iterator[bytes] | None:
-        if sequence < self._forgotten:
-            return None
-        return (_told(said) for said in tuple(self._recent) if said[0] > sequence)
 
     def keeps(self, tenant: str | None, sequence: int) -> bool:
         """Is all still here that came after a sequence number? The operator's for no tenant."""

@@ -36,6 +36,7 @@ import msgspec
 
 from laissez.exchange.access import Access, Limits, Principal
 from laissez.exchange.admission import check_allowance, check_form, check_instruction
+from laissez.exchange.allowance import AtLeastOne
 from laissez.exchange.clock import Clock
 from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
@@ -56,15 +57,15 @@ CLOCK = ":clock"  # no tenant can be called that
 GROUP_MAX = 2_000
 
 
-class Settings(msgspec.Struct, frozen=True):
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How an exchange is run."""
 
     limits: Limits = Limits()
-    queue_max: int = 20_000
-    keys_kept: int = 200_000
-    snapshot_every: int = 500_000
-    settle_every_s: int = 3_600
-    steps_kept: int = 50_000
+    queue_max: AtLeastOne = 20_000
+    keys_kept: AtLeastOne = 200_000
+    snapshot_every: AtLeastOne = 500_000
+    settle_every_s: AtLeastOne = 3_600
+    steps_kept: AtLeastOne = 50_000
     private_webhooks: bool = False
 
 
@@ -173,12 +174,15 @@ class Exchange:
 
     # Validate ---------------------------------------------------------------------------------
 
-    def submit(self, ticket: Ticket) -> None:
-        """Take a request for a change; it is answered now if refused, or when it is durable."""
+    def submit(self, ticket: Ticket, at: int | None = None) -> None:
+        """Take a request for a change; it is answered now if refused, or when it is durable. Its
+        caller may have read the clock already."""
         if self.fault is not None:
             return
+        if at is None:
+            at = self.clock.now()
         caller, request_id, do = ticket.caller, ticket.request_id, ticket.do
-        refused = check_allowance(caller, request_id, self.clock.now()) or check_instruction(
+        refused = check_allowance(caller, request_id, at) or check_instruction(
             caller, request_id, do, ticket.key
         )
         # A retry is answered with what it did, whatever has changed since: so the key comes first.

@@ -38,13 +38,10 @@ _said: msgspec.json.Decoder[Said | list[Said]] = msgspec.json.Decoder(
 )
 
 
-# Called for every message there is: the encoder's own method, without a function around it.
+# Called for every message there is: the methods themselves, without a function around them.
 encode: Callable[[Message | Request | list[Request]], bytes] = _encoder.encode
 encode_all: Callable[[Sequence[Message]], bytes] = _encoder.encode
-
-
-def decode_requests(frame: bytes | bytearray | memoryview) -> Request | list[Request]:
-    return _requests.decode(frame)
+decode_requests: Callable[[bytes], Request | list[Request]] = _requests.decode
 
 
 def decode_said(frame: bytes | bytearray | memoryview) -> Said | list[Said]:

@@ -13,14 +13,20 @@ from pathlib import Path
 import msgspec
 
 from laissez.exchange.journal import JournalError, JournalFailed
-from laissez.exchange.pipeline import Fault, Settings
+from laissez.exchange.pipeline import Fault
 from laissez.exchange.recovery import NotExecuted
 from laissez.service.stopping import stop_on_signals
 
 try:
     import uvloop
 
-    from laissez.service.server import BadSettings, Running, ServerSettings, serve_until_stopped
+    from laissez.service.server import (
+        BadSettings,
+        Running,
+        ServerSettings,
+        read_settings,
+        serve_until_stopped,
+    )
 except ModuleNotFoundError as missing:
     if (missing.name or "").startswith("laissez"):
         raise
@@ -44,11 +50,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m laissez.service", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--settings", type=str, default="{}", help="exchange settings, as JSON")
+    parser.add_argument("--settings", type=str, default="{}", help="as JSON, by name")
     arguments = parser.parse_args()
-    exchange = msgspec.json.decode(arguments.settings, type=Settings)
-    settings = ServerSettings(arguments.folder, port=arguments.port, exchange=exchange)
     try:
+        given = read_settings(arguments.settings)
+        settings = ServerSettings(
+            arguments.folder,
+            port=arguments.port,
+            exchange=given,
+            connections_max=given.connections_max,
+            strangers_max=given.strangers_max,
+        )
         uvloop.run(_serve(settings))
     except (Fault, NotExecuted) as fault:
         return _say(fault, EXIT_FAULT)

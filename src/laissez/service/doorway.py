@@ -154,7 +154,7 @@ class Doorway(asyncio.BufferedProtocol):
             self.get_buffer = self._inner.get_buffer  # type: ignore[method-assign]
             self.buffer_updated = trader.arrive  # type: ignore[assignment, method-assign]
             if self._visitor is not None:
-                self._visitor.is_known()
+                self._visitor.recognize()
 
     def _refuse_long_head(self) -> None:
         message = f"the headers of a request have at most {HEAD_BYTES_MAX} bytes; send fewer"
@@ -173,7 +173,8 @@ class Doorway(asyncio.BufferedProtocol):
 
     def _read_less(self) -> None:
         """The buffer of picows grows with long frames, and nobody comes between what is read into
-        it at once: from now on that is never much."""
+        it at once: from now on that is never much. `set_protocol` is not for the protocol, which
+        stays: uvloop keeps the methods it calls, and looks them up anew only then."""
         if self.get_buffer != self._get_some_buffer:
             self.get_buffer = self._get_some_buffer  # type: ignore[method-assign]
             self._transport.set_protocol(self)
@@ -194,7 +195,7 @@ class Doorway(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._inner.connection_lost(exc)
         if self._visitor is not None:
-            self._visitor.is_gone()
+            self._visitor.leave()
 
 
 def _problem(status: HTTPStatus, code: ServiceCode, detail: str) -> WSUpgradeResponseWithListener:

@@ -53,11 +53,11 @@ class Visitor:
         self.arriving: asyncio.Task[None] | None = None
         self._entrance = entrance
 
-    def is_known(self) -> None:
+    def recognize(self) -> None:
         """It has shown a token."""
         self._entrance.forget_stranger(self)
 
-    def is_gone(self) -> None:
+    def leave(self) -> None:
         self._entrance.leave(self)
 
     def hang_up(self) -> None:
@@ -151,9 +151,15 @@ class Entrance:
                 ssl_handshake_timeout=patience,
                 ssl_shutdown_timeout=patience,
             )
-        except (OSError, asyncio.CancelledError):
-            visitor.connection.close()
-            visitor.is_gone()
+        except (OSError, asyncio.CancelledError):  # it has gone, or was shown out
+            self._forget(visitor)
+        except Exception as error:  # whatever it was, the visitor's place is free again
+            _log.error("%s while a connection was accepted", type(error).__name__)
+            self._forget(visitor)
+
+    def _forget(self, visitor: Visitor) -> None:
+        visitor.connection.close()
+        visitor.leave()
 
     def _show_oldest_out(self, address: str | None) -> bool:
         """Hang up on the oldest stranger, or on the oldest from an address."""

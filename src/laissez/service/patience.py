@@ -20,7 +20,7 @@ from laissez.service.unread import UnreadBytes
 
 h11: Any = h11_impl.h11  # type: ignore[attr-defined]  # uvicorn's, as it is uvicorn's connection
 
-HEAD_S = HANDSHAKE_S
+REQUEST_HEAD_S = HANDSHAKE_S
 BODY_S = 10.0
 ANSWER_S = 30.0
 VISITOR = "visitor"
@@ -67,7 +67,7 @@ class PatientHttp(H11Protocol):
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._has_stepped_aside = True
-        self._wait_for("")
+        self._stop_waiting()
         self._end_belonging()
         super().handle_websocket_upgrade(event)
 
@@ -91,8 +91,15 @@ class PatientHttp(H11Protocol):
             self._deadline.cancel()
             self._deadline = None
         if what:
-            seconds = HEAD_S if what == "head" else BODY_S
+            seconds = REQUEST_HEAD_S if what == "head" else BODY_S
             self._deadline = self.loop.call_later(seconds, self.abort)
+
+    def _stop_waiting(self) -> None:
+        """From here on it has no deadline, not for what it left unread either."""
+        self._wait_for("")
+        if self._taken is not None:
+            self._taken.cancel()
+            self._taken = None
 
     def _check_taken(self) -> None:
         """An answer, or several, lay here for a while: was anything of it read meanwhile?"""
@@ -113,7 +120,7 @@ class PatientHttp(H11Protocol):
                 return False
             self._end_belonging()
             self.principal = principal
-            self._visitor.is_known()
+            self._visitor.recognize()
         return True
 
     def unread_bytes(self) -> int:
@@ -129,8 +136,6 @@ class PatientHttp(H11Protocol):
             self.principal = None
 
     def _end(self) -> None:
-        self._wait_for("")
-        if self._taken is not None:
-            self._taken.cancel()
+        self._stop_waiting()
         self._end_belonging()
-        self._visitor.is_gone()
+        self._visitor.leave()

@@ -11,8 +11,9 @@ import asyncio
 import logging
 from typing import Protocol, get_args
 
-from laissez.exchange.access import Principal
+from laissez.exchange.access import Limits, Principal
 from laissez.exchange.admission import check_allowance, check_key, check_question
+from laissez.exchange.allowance import Allowance
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange, Target, Ticket
 from laissez.exchange.questions import Forbidden
@@ -46,25 +47,44 @@ class Caller(Target, Protocol):
     def subscribe(self, request_id: int, subscription: Subscribe) -> None: ...
 
 
+WRONG_TOKENS = Limits(requests_per_s=400)
+"""What all requests that show no living token may use together: a tenth of the time."""
+
+
+class Turn:
+    """The turn of whoever is being served: there is one at a time."""
+
+    __slots__ = ("at", "ends")
+
+    def __init__(self) -> None:
+        self.at = 0
+        """The instant at which it began, in market time."""
+        self.ends = 0
+        """When it is another's, by the monotonic clock."""
+
+
 class Reception:
     def __init__(self, exchange: Exchange, office: Office) -> None:
         self.exchange = exchange
         self.office = office
         self.unread = UnreadBytes()
+        self.turn = Turn()
+        self.wrong_tokens = Allowance(WRONG_TOKENS)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def receive(self, caller: Caller, request: Request) -> None:
-        """Send one request on its way."""
-        if self.exchange.fault is not None:
-            return
+    def receive(self, caller: Caller, request: Request, at: int) -> None:
+        """Send one request on its way that came at an instant."""
         do = request.do
         kind = type(do)
         if kind in _INSTRUCTIONS:
             self.exchange.submit(
-                Ticket(caller.principal, do, request.key, request.id, caller)  # type: ignore[arg-type]
+                Ticket(caller.principal, do, request.key, request.id, caller),  # type: ignore[arg-type]
+                at,
             )
             return
-        refused = check_allowance(caller.principal, request.id, self.exchange.clock.now())
+        if self.exchange.fault is not None:
+            return
+        refused = check_allowance(caller.principal, request.id, at)
         if refused is not None:
             caller.refuse(refused)
         elif kind in _QUESTIONS:

@@ -15,7 +15,7 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,6 +23,7 @@ import msgspec
 import uvicorn
 
 from laissez import __version__
+from laissez.exchange.allowance import AtLeastOne
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.recovery import ReportProgress, no_progress
@@ -40,6 +41,8 @@ _log = logging.getLogger("laissez.server")
 DEFAULT_PORT = 7070
 SAMPLE_EVERY_S = 1.0
 BACKLOG = 2_048
+CONNECTIONS_MAX = 16_384
+STRANGERS_MAX = 1_024
 # Two threads share the interpreter: the one that trades and the one that writes. The writer needs
 # it for microseconds at a time, and a group waits while the writer waits for its turn.
 SWITCH_INTERVAL_S = 0.0001
@@ -55,8 +58,8 @@ class ServerSettings(msgspec.Struct, frozen=True):
     tls_key: Path | None = None
     behind_proxy: bool = False
     exchange: Settings = Settings()
-    connections_max: int = 16_384
-    strangers_max: int = 1_024
+    connections_max: AtLeastOne = CONNECTIONS_MAX
+    strangers_max: AtLeastOne = STRANGERS_MAX
 
 
 class BadSettings(ValueError):
@@ -72,7 +75,32 @@ class Running(msgspec.Struct):
     failure: Exception | None = None
 
 
+class GivenSettings(Settings, frozen=True, forbid_unknown_fields=True):
+    """All settings that a program may give as JSON, each by its name in docs/operator.md."""
+
+    connections_max: AtLeastOne = CONNECTIONS_MAX
+    strangers_max: AtLeastOne = STRANGERS_MAX
+
+
+def read_settings(given: str | bytes) -> GivenSettings:
+    """Settings from JSON; raises `BadSettings`."""
+    try:
+        return msgspec.json.decode(given, type=GivenSettings)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _bad_value(error) from None
+
+
+def _bad_value(error: Exception) -> BadSettings:
+    return BadSettings(f"these settings can't be used: {error}; see Settings in docs/operator.md")
+
+
 def check_settings(settings: ServerSettings) -> None:
+    try:
+        msgspec.convert(msgspec.to_builtins(settings.exchange), type(settings.exchange))
+        for count in (settings.connections_max, settings.strangers_max):
+            msgspec.convert(count, AtLeastOne)
+    except msgspec.ValidationError as error:
+        raise _bad_value(error) from None
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise BadSettings("TLS needs both a certificate and a key; give both or neither")
     if settings.tls_certificate is not None:
@@ -142,7 +170,10 @@ async def serving(
 
     exchange.on_failure = fail
     try:
-        while not server.started and not http.done():
+        while not server.started:
+            if http.done():
+                await http  # raises why
+                raise BadSettings("the service could not listen; its log says why")
             await asyncio.sleep(0.005)
         yield running
     finally:
@@ -151,14 +182,16 @@ async def serving(
         await exchange.close()
         doorman.turn_all_out()
         server.should_exit = True
-        await http
-        doorman.turn_all_out()
-        listener.close()
+        try:
+            await http
+        finally:
+            doorman.turn_all_out()
+            listener.close()
 
 
 async def serve_until_stopped(
     settings: ServerSettings,
-    ready: Callable[[Running], Awaitable[None]],
+    ready: Callable[[Running], Coroutine[None, None, None]],
     *,
     stop: asyncio.Event,
     progress: ReportProgress = no_progress,
@@ -167,11 +200,29 @@ async def serve_until_stopped(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     async with serving(settings, progress=progress, stop=stop) as running:
         collecting = asyncio.create_task(_collect_seldom(settings.exchange.settle_every_s))
-        await ready(running)
-        await stop.wait()
-        collecting.cancel()
-        if running.failure is not None:
-            raise running.failure
+        try:
+            await _prepare(ready(running), stop)
+            await stop.wait()
+        finally:
+            collecting.cancel()
+            if running.failure is not None:
+                raise running.failure
+
+
+async def _prepare(ready: Coroutine[None, None, None], stop: asyncio.Event) -> None:
+    """Do what belongs to a start, but for no longer than the service runs: what that waits for
+    may never come."""
+    preparing, stopping = asyncio.ensure_future(ready), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((preparing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if preparing.done():
+            await preparing
+    finally:
+        stopping.cancel()
+        preparing.cancel()
+        await asyncio.wait((preparing,))
+        if not preparing.cancelled():
+            preparing.exception()  # raised above, or of no interest any more
 
 
 async def _collect_seldom(every_s: int) -> None:

@@ -14,20 +14,29 @@ and sent nothing more of what it has missed. What happens meanwhile can't wait: 
 cut off when it is written to while more than `UNREAD_BYTES_MAX` wait for it, so that what waits is
 never more than that and one frame. A frame may be longer than that by itself, if it is one long
 answer. Whoever was cut off can come back and resume.
+
+A connection is                                             until
+
+    served       read, and what comes is done at once       one of these
+    resting      not read: it has overdrawn, or a turn has  `_take_turn` has done what was left,
+                 left requests (`_pending`)                 and all is paid for
+    full         not read: `_has_too_much_unread`           half was read (`resume_writing`)
+    catching up  served, and sent a piece with every turn   nothing is left: it listens
+
+Bytes that had come in when it could not be served (`_arrived`) lie in the buffer of picows; reading
+is paused as long as they do, because what came next would be written over them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from time import monotonic_ns
 
-import msgspec
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
-from laissez.exchange.access import Principal
+from laissez.exchange.access import BYTES_UNSETTLED, WORK_UNSETTLED_NS, Principal
 from laissez.exchange.admission import check_question
 from laissez.exchange.questions import Forbidden
 from laissez.model import (
@@ -51,6 +60,7 @@ from laissez.model import (
     encode,
 )
 from laissez.service.reception import Reception
+from laissez.service.unreadable import UNREADABLE, refuse_unreadable
 
 FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
@@ -63,13 +73,8 @@ TURN_NS = 2_000_000
 PIECE_MAX = 100
 """So many messages of the past are sent at a time."""
 
-UNREADABLE_BYTES_MAX = 64 * 1024
-"""In a longer frame that can't be read nobody looks for ids."""
-
 NS_PER_S = 1_000_000_000
 FAREWELL_S = 5
-REASON_MAX = 300
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # What picows copies at once when it sends. It queues anything longer behind a header that it does
 # not copy, and writes over that header with the next frame if the socket is full.
 COPIED_BYTES_MAX = 8_192
@@ -78,31 +83,66 @@ SILENT_COMMANDS_MAX = 1_000
 TEXT = WSMsgType.TEXT
 
 
-class _OnlyId(msgspec.Struct):
-    id: int | None = None
-
-
 class TraderSocket(WSListener):
     """One connection."""
+
+    # A dict of so many fields is slower, and not next to the object in memory.
+    __slots__ = (
+        "_arrived",
+        "_catches_up",
+        "_clock",
+        "_flush_is_due",
+        "_fragments",
+        "_has_to_wait",
+        "_has_too_much_unread",
+        "_has_unread",
+        "_is_paused",
+        "_is_sampled",
+        "_last_sequence",
+        "_listens",
+        "_loop",
+        "_out",
+        "_pending",
+        "_pinged",
+        "_quoted_scopes",
+        "_quotes_sent",
+        "_rates_sent",
+        "_receive",
+        "_reception",
+        "_sent_sequence",
+        "_traders",
+        "_transport",
+        "_turn",
+        "_turn_is_due",
+        "_underlying",
+        "_wants_rates",
+        "principal",
+        "read",
+        "read_less",
+        "unread",
+    )
 
     def __init__(
         self, reception: Reception, principal: Principal, traders: set[TraderSocket]
     ) -> None:
         self.principal = principal
         self._reception = reception
+        self._receive = reception.receive
+        self._clock = reception.exchange.clock
+        self._turn = reception.turn
         self._traders = traders
         self._loop = asyncio.get_running_loop()
         self._transport: WSTransport | None = None
+        self._underlying: asyncio.Transport | None = None
         self.unread = 0
         self._out: list[bytes] = []
         self._flush_is_due = False
-        self._is_full = False
-        self._turn_ends = 0
+        self._has_too_much_unread = False
         self._turn_is_due = False
         self._is_paused = False
         self._pending: deque[Request] = deque()
         self._arrived = 0
-        self._turn_is_over = False
+        self._has_to_wait = False
         self._has_unread = False
         self._pinged: bytes | None = None
         self.read: Callable[[int], None] = lambda size: None
@@ -122,12 +162,13 @@ class TraderSocket(WSListener):
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
+        self._underlying = transport.underlying_transport
         noticed = min(UNREAD_BYTES_MAX // 4, NOTICED_BYTES)
-        transport.underlying_transport.set_write_buffer_limits(noticed, noticed // 2)
+        self._underlying.set_write_buffer_limits(noticed, noticed // 2)
         self._traders.add(self)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
-        self._transport = None
+        self._transport = self._underlying = None
         self._traders.discard(self)
         self.principal.disconnect()
         self._reception.unread.forget(self)
@@ -140,27 +181,26 @@ class TraderSocket(WSListener):
         self._has_unread = True
 
     def resume_writing(self) -> None:
-        self._has_unread = self._is_full = False
+        self._has_unread = self._has_too_much_unread = False
+        self._end_turn()
         self._reception.unread.note(self)
         self._take_turn_soon()
 
     def _look_at_unread(self) -> None:
         """Much of it, and what would add to it waits."""
-        if not self._is_full and self.unread_bytes() > UNREAD_BYTES_MAX // 4:
-            self._is_full = True
+        if not self._has_too_much_unread and self.unread_bytes() > UNREAD_BYTES_MAX // 4:
+            self._has_too_much_unread = self._has_to_wait = True
             self._pause_reading()
         self._reception.unread.note(self)
 
     def unread_bytes(self) -> int:
-        transport = self._transport
-        if transport is None:
-            return 0
-        size: int = transport.underlying_transport.get_write_buffer_size()
-        return size
+        """What waits: also of a connection that is closing, until it is gone."""
+        return 0 if self._underlying is None else self._underlying.get_write_buffer_size()
 
     def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.underlying_transport.abort()
+        underlying, self._underlying = self._underlying, None
+        if underlying is not None:
+            underlying.abort()
 
     def _cut_off(self) -> None:
         message = "you read too slowly and are cut off; come back and resume after this sequence"
@@ -172,21 +212,21 @@ class TraderSocket(WSListener):
         transport = self._transport
         if transport is not None:
             self._leave()
-            self._is_full = self._has_unread = False
+            self._has_too_much_unread = self._has_unread = False
             self.flush()
             self._transport = None
             transport.send_close(code, reason.encode())
-            underlying = transport.underlying_transport
             transport.disconnect()
-            self._loop.call_later(FAREWELL_S, underlying.abort)
+            self._reception.unread.note(self)
+            self._loop.call_later(FAREWELL_S, self.abort)
 
     def drop(self) -> None:
         """Hang up without a word."""
-        transport, self._transport = self._transport, None
-        if transport is not None:
+        if self._transport is not None:
+            self._transport = None
             self._leave()
             self._out.clear()
-            transport.underlying_transport.abort()
+            self.abort()
 
     # Whose turn it is -------------------------------------------------------------------------
 
@@ -194,23 +234,38 @@ class TraderSocket(WSListener):
         """Bytes have come in: they are read now, or when this caller has rested."""
         principal = self.principal
         begun = monotonic_ns()
-        if begun < principal.rests_until or self._pending or self._is_full:
+        if (
+            self._has_to_wait
+            or begun < principal.token_allowance.rests_until
+            or (not principal.is_alone and begun < principal.tenant_allowance.rests_until)
+        ):
             self._arrived += size
             principal.spend(begun, size, 0)
             self._pause_reading()
             self._take_turn_soon()
             return
-        self._turn_ends = begun + TURN_NS
-        self._turn_is_over = False
+        turn = self._turn
+        turn.ends = begun + TURN_NS
+        turn.at = self._clock.at(begun)
         self.read(size)
         if self._pinged is not None:
             self._pong()
         ended = monotonic_ns()
-        if principal.spend(ended, size, ended - begun) or self._pending:
+        principal.bytes_spent += size
+        principal.work_spent_ns += ended - begun
+        has_to_rest = (
+            principal.work_spent_ns > WORK_UNSETTLED_NS or principal.bytes_spent > BYTES_UNSETTLED
+        ) and principal.settle(ended)
+        if has_to_rest or self._has_to_wait:
+            self._end_turn()
             self._pause_reading()
             self._take_turn_soon()
         if size > MUCH_AT_ONCE:
             self.read_less()
+
+    def _end_turn(self) -> None:
+        """Does what comes next have to wait for what came before?"""
+        self._has_to_wait = bool(self._pending) or self._has_too_much_unread
 
     def _take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
@@ -225,23 +280,26 @@ class TraderSocket(WSListener):
     def _take_turn(self) -> None:
         """Go on with what waits: requests, then bytes, then what this subscriber has missed."""
         self._turn_is_due = False
-        if self._transport is None or self._is_full:
+        if self._transport is None or self._has_too_much_unread:
             return
         begun = monotonic_ns()
         if begun < self.principal.rests_until:
             self._take_turn_soon()
             return
-        self._turn_ends = begun + TURN_NS
-        self._turn_is_over = False
+        turn = self._turn
+        turn.ends = begun + TURN_NS
+        turn.at = self._clock.at(begun)
+        self._has_to_wait = False
         if self._pending:
             self._serve_pending()
         elif self._arrived:
             size, self._arrived = self._arrived, 0
             self.read(size)
             self._pong()
-        if self._catches_up and not self._pending and not self._is_full:
+        if self._catches_up and not self._pending and not self._has_too_much_unread:
             self._send_piece()
         self.flush()
+        self._end_turn()
         ended = monotonic_ns()
         self.principal.spend(ended, 0, ended - begun)
         is_idle = not self._pending and not self._arrived
@@ -256,7 +314,7 @@ class TraderSocket(WSListener):
             self._transport.underlying_transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._is_paused and self._transport is not None and not self._is_full:
+        if self._is_paused and self._transport is not None and not self._has_too_much_unread:
             self._is_paused = False
             self._transport.underlying_transport.resume_reading()
 
@@ -267,7 +325,7 @@ class TraderSocket(WSListener):
             return
         kind = frame.msg_type
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
-            self._close_for_nonsense("no extension was agreed on")
+            self.close(WSCloseCode.PROTOCOL_ERROR, "no extension was agreed on")
         elif kind == TEXT and self._fragments is None:
             if frame.fin:
                 self._read(frame.get_payload_as_bytes())
@@ -283,7 +341,7 @@ class TraderSocket(WSListener):
         elif kind not in (TEXT, WSMsgType.BINARY):
             return
         elif self._fragments is not None:
-            self._close_for_nonsense("a message began within another")
+            self.close(WSCloseCode.PROTOCOL_ERROR, "a message began within another")
         else:
             self._refuse_binary(frame)
 
@@ -291,7 +349,7 @@ class TraderSocket(WSListener):
         """Answer the last of the pings that came together; nobody needs more than one pong, and
         who does not read pongs needs none."""
         payload, self._pinged = self._pinged, None
-        if payload is not None and self._transport is not None and not self._is_full:
+        if payload is not None and self._transport is not None and not self._has_too_much_unread:
             self._transport.send_pong(payload)
             if self._has_unread:
                 self._look_at_unread()
@@ -299,7 +357,7 @@ class TraderSocket(WSListener):
     def _gather(self, frame: WSFrame) -> None:
         """A message in several frames."""
         if self._fragments is None:
-            self._close_for_nonsense("a message went on that had not begun")
+            self.close(WSCloseCode.PROTOCOL_ERROR, "a message went on that had not begun")
             return
         self._fragments += frame.get_payload_as_bytes()
         if len(self._fragments) > FRAME_BYTES_MAX:
@@ -308,9 +366,6 @@ class TraderSocket(WSListener):
             whole, self._fragments = bytes(self._fragments), None
             self._read(whole)
 
-    def _close_for_nonsense(self, why: str) -> None:
-        self.close(WSCloseCode.PROTOCOL_ERROR, why)
-
     def _read(self, data: bytes) -> None:
         try:
             requests = decode_requests(data)
@@ -318,39 +373,32 @@ class TraderSocket(WSListener):
             self._refuse_unreadable(data, str(error))
             return
         if not isinstance(requests, list):
-            if self._pending or self._is_full or self._turn_is_over:
+            if self._has_to_wait:
                 self._pending.append(requests)
             else:
-                self._reception.receive(self, requests)
+                self._receive(self, requests, self._turn.at)
         elif len(requests) > REQUESTS_PER_FRAME_MAX:
             self._refuse_frame(f"send at most {REQUESTS_PER_FRAME_MAX} requests in a frame")
         else:
             self._pending.extend(requests)
-            if len(self._pending) == len(requests):
+            if not self._has_to_wait:
                 self._serve_pending()
         if self._out:
             self.flush()
 
     def _serve_pending(self) -> None:
         """Serve what waits in its order, until the turn ends."""
-        receive, pending, turn_ends = self._reception.receive, self._pending, self._turn_ends
-        while pending and not self._is_full:
-            receive(self, pending.popleft())
+        receive, pending = self._receive, self._pending
+        at, turn_ends = self._turn.at, self._turn.ends
+        while pending and not self._has_too_much_unread:
+            receive(self, pending.popleft(), at)
             if monotonic_ns() > turn_ends:
+                self._has_to_wait = True
                 return
 
     def _refuse_unreadable(self, data: bytes, why: str) -> None:
-        """Refuse a whole frame, by the ids in it as far as they can be made out."""
-        found: _OnlyId | list[_OnlyId] = _OnlyId()
-        if len(data) <= UNREADABLE_BYTES_MAX:
-            with contextlib.suppress(*UNREADABLE):
-                found = msgspec.json.decode(data, type=_OnlyId | list[_OnlyId])
-        requests = found if isinstance(found, list) else [found]
-        if not 0 < len(requests) <= REQUESTS_PER_FRAME_MAX:
-            requests = [_OnlyId()]
-        message = f"{why[:REASON_MAX]}; nothing was done"
-        for each in requests:
-            self.refuse(Refused(each.id, ServiceCode.BAD_REQUEST, message))
+        for refused in refuse_unreadable(data, why, requests_max=REQUESTS_PER_FRAME_MAX):
+            self.refuse(refused)
         self.flush()
 
     def _refuse_binary(self, frame: WSFrame) -> None:
@@ -386,7 +434,8 @@ class TraderSocket(WSListener):
         self._out.append(message)
         if len(message) > COPIED_BYTES_MAX:  # it is long: see whether it is read
             self.flush()
-        self._turn_is_over = monotonic_ns() > self._turn_ends
+        if monotonic_ns() > self._turn.ends:
+            self._has_to_wait = True
 
     def push(self, sequence: int, message: bytes) -> None:
         """Something happened that this subscriber is to know."""
@@ -413,7 +462,7 @@ class TraderSocket(WSListener):
         transport = self._transport
         if transport is None or not out:
             return
-        if self._is_full and self.unread_bytes() > UNREAD_BYTES_MAX:
+        if self._has_too_much_unread and self.unread_bytes() > UNREAD_BYTES_MAX:
             self._cut_off()
             return
         frame = out[0] if len(out) == 1 else b"[" + b",".join(out) + b"]"
@@ -474,7 +523,7 @@ class TraderSocket(WSListener):
             self._last_sequence = sequence
             self._out.append(message)
             room -= 1
-            if monotonic_ns() > self._turn_ends:
+            if monotonic_ns() > self._turn.ends:
                 break
         else:
             if room:

@@ -41,11 +41,11 @@ class UnreadBytes:
         principal = outlet.principal
         assert principal is not None
         self._note(outlet, outlet.unread_bytes())
-        together = principal.together
-        if together.unread > together.unread_most or self.total > self.most:
+        allowance = principal.tenant_allowance
+        if allowance.unread > allowance.unread_most or self.total > self.most:
             self._look_again()
-            while together.unread > together.unread_most:
-                self._hang_up([o for o in self._waiting if _together(o) is together])
+            while allowance.unread > allowance.unread_most:
+                self._hang_up([o for o in self._waiting if _allowance_of(o) is allowance])
             while self.total > self.most:
                 self._hang_up(list(self._waiting))
 
@@ -59,7 +59,7 @@ class UnreadBytes:
         outlet.unread = size
         self.total += change
         assert outlet.principal is not None
-        outlet.principal.together.unread += change
+        outlet.principal.tenant_allowance.unread += change
         if size:
             self._waiting.add(outlet)
         else:
@@ -76,5 +76,5 @@ class UnreadBytes:
         largest.abort()
 
 
-def _together(outlet: Outlet) -> object:
-    return None if outlet.principal is None else outlet.principal.together
+def _allowance_of(outlet: Outlet) -> object:
+    return None if outlet.principal is None else outlet.principal.tenant_allowance

@@ -31,7 +31,13 @@ from laissez.model import Refused, Request, ServiceCode
 from laissez.model.wire import encode
 from laissez.service.patience import HTTP
 from laissez.service.reception import Reception
-from laissez.service.rest.caller import Answered, RestOutcome, ask, rest_if_overdrawn
+from laissez.service.rest.caller import (
+    Answered,
+    RestOutcome,
+    ask,
+    rest_after_wrong_token,
+    rest_if_overdrawn,
+)
 from laissez.service.rest.document import openapi_document
 from laissez.service.rest.problems import HttpProblem
 from laissez.service.rest.reading import RequestReader, checked_key
@@ -85,6 +91,7 @@ class TokenCheck(AbstractAuthenticationMiddleware):
     def __init__(self, app: ASGIApp, reception: Reception, **options: Any) -> None:
         super().__init__(app, **options)
         self._authenticate = reception.exchange.authenticate
+        self._wrong_tokens = reception.wrong_tokens
 
     async def authenticate_request(
         self, connection: ASGIConnection[Any, Any, Any, Any]
@@ -94,6 +101,7 @@ class TokenCheck(AbstractAuthenticationMiddleware):
         if header.lower().startswith(BEARER):
             principal = self._authenticate(header[len(BEARER) :].strip())
         if principal is None:
+            await rest_after_wrong_token(self._wrong_tokens)
             raise HttpProblem(
                 ServiceCode.UNAUTHENTICATED,
                 "the token is missing, unknown, expired or revoked; ask the operator for one, and "

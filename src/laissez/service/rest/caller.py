@@ -11,6 +11,7 @@ import asyncio
 from time import monotonic_ns
 
 from laissez.exchange.access import Principal
+from laissez.exchange.allowance import Allowance
 from laissez.model import (
     Administered,
     Notice,
@@ -45,6 +46,7 @@ HTTP_NS = 300_000
 """What reading a request and writing an answer as HTTP takes, about."""
 
 HEAD_BYTES = 256
+WRONG_TOKEN_REST_NS_MAX = 2 * NS_PER_S
 
 RestOutcome = Answered | Told | Administered | Refused
 
@@ -92,11 +94,21 @@ async def rest_if_overdrawn(principal: Principal) -> None:
         await asyncio.sleep(wait_ns / NS_PER_S)
 
 
+async def rest_after_wrong_token(wrong_tokens: Allowance) -> None:
+    """A request with a wrong token is nobody's to pay for: all who show one pay together, each
+    connection by waiting for its answer. Whoever has mistyped one waits a moment at most."""
+    begun = monotonic_ns()
+    wrong_tokens.spend(begun, HEAD_BYTES, HTTP_NS)
+    wait_ns = min(wrong_tokens.rests_until - begun, WRONG_TOKEN_REST_NS_MAX)
+    if wait_ns > 0:
+        await asyncio.sleep(wait_ns / NS_PER_S)
+
+
 async def ask(reception: Reception, principal: Principal, request: Request) -> RestOutcome:
     """Hand in a request and wait for what comes of it."""
     begun = monotonic_ns()
     caller = RestCaller(principal)
-    reception.receive(caller, request)
+    reception.receive(caller, request, reception.exchange.clock.now())
     ended = monotonic_ns()
     principal.spend(ended, HEAD_BYTES, ended - begun + HTTP_NS)
     return await caller.outcome
