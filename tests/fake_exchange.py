@@ -146,7 +146,12 @@ class FakeExchange:
     def _act(self, request: Request) -> list[Message]:
         do = request.do
         if isinstance(do, Subscribe):
-            return [Subscribed(request.id, self.begins_at(do)), *self.on_subscribe(do)]
+            begin, past = self.begins_at(do), self.on_subscribe(do)
+            said = [Subscribed(request.id, begin), *past]
+            if do.after is not None:
+                last = max([begin, *(each.sequence for each in past if hasattr(each, "sequence"))])
+                said.append(Happened(last, last, ()))
+            return said
         if type(do) in self.replies:
             return [Reply(request.id, self.replies[type(do)](do))]
         known = self._answers.get(request.key or "")
