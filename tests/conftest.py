@@ -4,9 +4,12 @@
 `long` looks for new ones; `make fuzz` runs it and prints the seed that repeats it.
 """
 
+import importlib.util
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +20,8 @@ from serving import Served, served
 from shop import Shop, open_shop
 
 pytest_plugins = ["children"]
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 # A slow machine is not a failure.
 settings.register_profile(
@@ -68,3 +73,22 @@ def shop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Shop]:
     """A market of three GPUs, and somebody who types commands."""
     with open_shop(monkeypatch, tmp_path) as shop:
         yield shop
+
+
+@pytest.fixture(scope="module")
+def load_benchmark() -> Iterator[Callable[[str], ModuleType]]:
+    """Loads a benchmark by its name; it, and what it starts, finds its own folder and this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        paths = [str(BENCHMARKS), str(BENCHMARKS.parent / "tests"), os.environ.get("PYTHONPATH")]
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+        def load(name: str) -> ModuleType:
+            spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            patch.setitem(sys.modules, name, module)
+            spec.loader.exec_module(module)
+            return module
+
+        yield load

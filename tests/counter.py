@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from laissez.client import OrderEnd
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
+from laissez.client.bulk import Outcomes
 from laissez.client.errors import ChangeRejected, Refusal, refusal
 from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.admission import check_instruction, check_price
@@ -182,8 +183,12 @@ class CounterClient:
         instructions: Iterable[Instruction],
         *,
         progress: Callable[[int, int], None] | None = None,
+        outcomes: Outcomes | None = None,
+        patience_s: float | None = None,
     ) -> list[Answer | Refused]:
         answers = [self.counter.execute(self.caller, each) for each in instructions]
+        if outcomes is not None:
+            outcomes.update(enumerate(answers))
         if progress is not None:
             progress(len(answers), len(answers))
         return answers
@@ -272,11 +277,15 @@ class CounterClient:
     ) -> Iterator[Happened | Rates]:
         """What was told so far; what still happens `later`; and then somebody presses Ctrl-C."""
         heard = (after or 0) if after is not None else self.counter.sequence
+        catches_up = after is not None
         while True:
             for happened in self.counter.told.get(self.caller.tenant or "", []):
                 if happened.sequence > heard:
                     heard = happened.sequence
                     yield happened
+            if catches_up:
+                catches_up = False
+                yield Happened(self.counter.sequence, self.counter.now, ())
             if not self.counter._later:
                 raise KeyboardInterrupt
             self.counter.sleep_s(1)

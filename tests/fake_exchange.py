@@ -74,6 +74,7 @@ class FakeExchange:
             self.sequence if do.after is None else do.after
         )
         self.on_subscribe: Callable[[Subscribe], list[Message]] = lambda do: []
+        self.tells_the_end_of_the_past = True
         self.refuses: Callable[[AnyRequest], Refused | None] = lambda do: None
         self.replies: dict[type, Callable[[Any], Any]] = {
             AskStatus: lambda do: Status(1, self.sequence, "tenant", "ada", ("h100",)),
@@ -146,7 +147,12 @@ class FakeExchange:
     def _act(self, request: Request) -> list[Message]:
         do = request.do
         if isinstance(do, Subscribe):
-            return [Subscribed(request.id, self.begins_at(do)), *self.on_subscribe(do)]
+            begin, past = self.begins_at(do), self.on_subscribe(do)
+            said = [Subscribed(request.id, begin), *past]
+            if do.after is not None and self.tells_the_end_of_the_past:
+                last = max([begin, *(each.sequence for each in past if hasattr(each, "sequence"))])
+                said.append(Happened(last, last, ()))
+            return said
         if type(do) in self.replies:
             return [Reply(request.id, self.replies[type(do)](do))]
         known = self._answers.get(request.key or "")

@@ -1,30 +1,15 @@
 """The attacks can be held and can be missed, and the table says which. Nothing depends on a clock:
 what a service under attack waits is for `make attacks` to find out."""
 
-import importlib.util
-import os
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def attacks() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        paths = [str(BENCHMARKS), str(BENCHMARKS.parent / "tests"), os.environ.get("PYTHONPATH")]
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-        spec = importlib.util.spec_from_file_location("attacks", BENCHMARKS / "attacks.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        patch.setitem(sys.modules, "attacks", module)
-        spec.loader.exec_module(module)
-        yield module
+def attacks(load_benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return load_benchmark("attacks")
 
 
 def test_every_attack_has_a_program(attacks: ModuleType) -> None:

@@ -16,6 +16,7 @@ from laissez.client import Client
 from laissez.client.errors import ConnectionFailed, LoginNeeded, Refusal
 from laissez.client.login import read_login
 from laissez.model import (
+    Answer,
     CancelOrder,
     ChangeGuard,
     OfferResource,
@@ -419,7 +420,8 @@ def test_bill(shop: Shop) -> None:
 
 
 def test_events(shop: Shop) -> None:
-    """The stream is one line an event, or one JSON message a line, until Ctrl-C."""
+    """The stream is one line an event, or one JSON message a line, until Ctrl-C; programs are told,
+    too, when what they asked for of the past is over."""
     shop.run("buy", "h100", "--price", "2", "--limit", "3")
     result = shop.run("events", "--after", "0")
     assert result.exit_code == 130
@@ -427,7 +429,8 @@ def test_events(shop: Shop) -> None:
     assert first.split()[:2] == ["22:13:20", "5"] and "o-5 is placed: h100 at $2.00/h" in first
     assert second.endswith("order o-5 has won h100/east/r1/g0")
     lines = shop.run("events", "--after", "0", "--json").stdout.splitlines()
-    assert [json.loads(line)["type"] for line in lines] == ["Happened"]
+    happened, mark = map(json.loads, lines)
+    assert happened["type"] == mark["type"] == "Happened" and mark["events"] == []
 
 
 def test_rates_and_quotes_are_followed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -649,6 +652,24 @@ def test_drain_ends_when_all_have_left(shop: Shop) -> None:
     told = shop.text("topology", "drain", "h100/east/r1", "--yes")
     assert told == "h100/east/r1: 1 holder left in time, 0 resources withdrawn\n"
     assert shop.counter.now == NOON_US + 1_000_000
+
+
+def test_drain_counts_those_who_were_there_after_the_cordon(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody who came between the plan and the cordon, and leaves in time, is counted."""
+    late = shop.counter.client("tenant", "late")
+    operator = shop.become("operator")
+    cordon = operator.cordon
+
+    def cordon_too_late(scope: str) -> Answer:
+        late.do(PlaceOrder("h100/east/r1/g0", 2_000_000, 2_000_000))
+        return cordon(scope)
+
+    monkeypatch.setattr(operator, "cordon", cordon_too_late)
+    shop.counter.later(lambda: late.do(Release("h100/east/r1/g0")))
+    drained = shop.json("topology", "drain", "h100/east/r1", "--yes")
+    assert (drained["left"], drained["withdrawn"]) == (["h100/east/r1/g0"], [])
 
 
 # --- how a command ends -------------------------------------------------------------------------

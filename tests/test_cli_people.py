@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
 
-from counter import NOON_US, CounterClient
 from laissez.cli.main import cli
 from laissez.cli.tenant.waiting import WaitingLine
 from laissez.cli.terminal import amounts
+from laissez.client.bulk import Outcomes
 from laissez.client.errors import ConnectionFailed, Unauthenticated
 from laissez.model import (
     CordonScope,
     Instruction,
     OfferResource,
     Quote,
-    Refused,
     Release,
     TokenInfo,
 )
@@ -253,36 +252,13 @@ def test_a_rate_has_no_more_than_four_decimals() -> None:
 # --- many at once -------------------------------------------------------------------------------
 
 
-class Allowance:
-    """A client's `send_all` behind an allowance: so many at a time, then wait."""
-
-    def __init__(self, client: CounterClient, at_once: int) -> None:
-        self._send_all = client.send_all
-        self._at_once = at_once
-        self.calls = 0
-        self.interrupt_at: int | None = None
-
-    def __call__(self, instructions: Iterable[Instruction], **_: Any) -> list[Any]:
-        self.calls += 1
-        if self.calls == self.interrupt_at:
-            raise KeyboardInterrupt
-        wanted = list(instructions)
-        said: list[Any] = list(self._send_all(wanted[: self._at_once]))
-        late = Refused(1, "too_many_requests", "slow down", 500)
-        return said + [late] * (len(wanted) - len(said))
-
-
-def test_many_orders_keep_to_the_allowance(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is refused for now is sent again, after as long as the service says; the summary is
-    short, and programs get all of it. The same command ends them all."""
+def test_many_orders_are_summed_up(shop: Shop) -> None:
+    """The summary is short, and programs get all of it. The same command ends them all."""
     client = shop.become("tenant", "ml")
-    allowance = Allowance(client, at_once=100)
-    monkeypatch.setattr(client, "send_all", allowance)
     result = shop.run("buy", "h100", "--count", "600", "--price", "1")
     assert result.exit_code == 3 and "refused" not in result.stdout
     assert result.stdout.endswith("600 wait: o-5, o-6, o-7, o-8, o-9 and 595 more\n")
     assert "'laissez cancel --all'" in result.stderr
-    assert shop.counter.now >= NOON_US + 2_500_000
     assert len(client.orders()) == 600
     told = shop.text("cancel", "--all")
     assert told.endswith("600 of 600 done\n") and len(told.splitlines()) < 30
@@ -300,32 +276,41 @@ def test_many_fills_are_summed_up(shop: Shop) -> None:
     assert "43 of 43 done" in shop.text("release", "--all", "--yes")
 
 
-def test_an_allowance_that_never_comes_ends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a minute of refusals, what is left is refused."""
-    client = shop.become("tenant", "ml")
-    monkeypatch.setattr(client, "send_all", Allowance(client, at_once=0))
-    result = shop.run("buy", "h100", "--count", "600", "--price", "1")
-    assert result.exit_code == 1 and "600 refused" in result.stdout
-    assert shop.counter.now < NOON_US + 70_000_000
-
-
-def test_an_interruption_between_orders_says_what_was_done(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("stop", "exit_code", "of_the_rest"),
+    [
+        (KeyboardInterrupt(), 130, "stopped with 500 orders left\n"),
+        (
+            ConnectionFailed("nobody answers"),
+            4,
+            "left; some may be in the market: 'laissez orders'",
+        ),
+    ],
+    ids=["Ctrl-C", "nobody answers"],
+)
+def test_who_is_stopped_between_orders_is_told_what_was_done(
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: BaseException,
+    exit_code: int,
+    of_the_rest: str,
 ) -> None:
-    """Ctrl-C in the middle: what was placed, what may be, and how to take it back."""
+    """What was placed, what may be, and how to take it back; all of it as the client knows it."""
     client = shop.become("tenant", "ml")
-    allowance = Allowance(client, at_once=250)
-    allowance.interrupt_at = 3
-    monkeypatch.setattr(client, "send_all", allowance)
+    send_all = client.send_all
+
+    def send_half(wanted: Sequence[Instruction], *, outcomes: Outcomes, **_: Any) -> None:
+        send_all(wanted[: len(wanted) // 2], outcomes=outcomes)
+        raise stop
+
+    monkeypatch.setattr(client, "send_all", send_half)
     result = shop.run("buy", "h100", "--count", "1000", "--price", "1")
-    assert result.exit_code == 130
+    assert result.exit_code == exit_code
     assert "0 of 1,000 filled; 500 wait" in result.stdout
-    assert "stopped with 500 orders left; up to 250 of them may be" in result.stderr
-    assert "'laissez cancel --all' ends them" in result.stderr
-    allowance.interrupt_at = allowance.calls + 2
+    assert of_the_rest in result.stderr and "'laissez cancel --all' ends them" in result.stderr
     result = shop.run("cancel", "--all")
-    assert result.exit_code == 130 and "stopped after 250 of 500" in result.stderr
-    assert len(client.orders()) == 250
+    assert result.exit_code == exit_code and len(client.orders()) == 250
+    assert ("stopped after 250 of 500" in result.stderr) == (exit_code == 130)
 
 
 def test_an_interrupted_apply_says_how_to_go_on(

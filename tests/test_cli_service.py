@@ -20,8 +20,11 @@ import pytest
 from click.testing import CliRunner
 
 from laissez.cli.main import cli
+from laissez.cli.operator import draining
+from laissez.client import Client
 from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
+from laissez.service.socket import TraderSocket
 from serving import Served, served
 
 CLUSTER = str(Path(__file__).parents[1] / "examples" / "cluster.yaml")
@@ -162,6 +165,32 @@ def test_more_orders_than_the_allowance(tmp_path: Path) -> None:
         assert ml.json("orders") == []
 
 
+def test_an_interruption_says_exactly_what_lives_on(tmp_path: Path) -> None:
+    """After Ctrl-C in the middle of many orders: those that are in the market, and no others."""
+    settings = Settings(Limits(requests_per_s=100, burst=100, connections=10))
+    with served(tmp_path / "market", "operator", "ml", settings=settings) as service:
+        operator, ml = Desk(service, tmp_path, "operator"), Desk(service, tmp_path, "ml")
+        operator.login(service.secrets["operator"])
+        ml.login(service.secrets["ml"])
+        operator.run("topology", "apply", CLUSTER)
+        buying = start(ml, "buy", "h100", "--count", "5000", "--price", "0.01")
+
+        def waiting() -> int:
+            return service.call(lambda exchange: exchange.execution.sequence)
+
+        before = waiting()
+        while waiting() < before + 150:
+            assert buying.poll() is None
+            time.sleep(0.02)
+        buying.send_signal(signal.SIGINT)
+        out, error = buying.communicate(timeout=30)
+        orders = len(ml.json("orders"))
+        assert buying.returncode == 130 and 0 < orders < 5_000
+        assert f"0 of 5,000 filled; {orders:,} wait" in out
+        assert f"stopped with {5_000 - orders:,} orders left\n" in error
+        assert "'laissez cancel --all' ends them" in error
+
+
 def test_who_revokes_its_own_token_is_told(service: Served, operator: Desk) -> None:
     """The last operator's token, too, once that is agreed to: done, and no error."""
     (own,) = operator.json("tokens", "list")
@@ -186,6 +215,52 @@ def test_a_drain_that_ran_out_of_time_is_remembered(
     operator.run("topology", "drain", whole, "--grace", "0s", "--yes")
     done = operator.json("topology", "uncordon", whole)
     assert (done["back"], len(done["withdrawn"]), done["is_complete"]) == ([], 8, True)
+
+
+def test_what_leaves_at_the_last_moment_of_a_drain_has_left(
+    service: Served, operator: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is released between the last look and the withdrawal is not there to be withdrawn: it
+    left in time, and nothing is refused."""
+    ml = tenant(service, operator, tmp_path, "ml")
+    filled = ml.json("buy", "h100/us-west", "--count", "2", "--price", "3.20")["filled"]
+    first, second = sorted(each["resource"] for each in filled)
+    secret = operator.json("tokens", "create", "--role", "tenant", "--tenant", "ml")["secret"]
+    look = draining._held
+
+    def look_and_leave(client: Client, scope: str) -> tuple[str, ...]:
+        seen = look(client, scope)
+        with Client(service.url, secret) as own:
+            own.release(first)
+        return seen
+
+    monkeypatch.setattr(draining, "_held", look_and_leave)
+    drained = operator.json("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
+    assert (drained["left"], drained["withdrawn"]) == ([first], [second])
+    assert drained["refused"] == []
+
+
+def test_uncordon_reads_the_past_to_its_end(
+    service: Served, operator: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the service stops for longer than a second in the middle of it: what was withdrawn
+    is told nevertheless."""
+    ml = tenant(service, operator, tmp_path, "ml")
+    held = ml.json("buy", "h100/us-west", "--price", "3.20")["filled"][0]["resource"]
+    operator.run("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
+    send_piece = TraderSocket._send_piece
+    goes_on_at: list[float] = []
+
+    def stop_at_the_first(trader: TraderSocket) -> None:
+        if not goes_on_at:
+            goes_on_at.append(time.monotonic() + 1.3)
+            trader._take_turn_soon()
+        elif time.monotonic() >= goes_on_at[0]:
+            send_piece(trader)
+
+    monkeypatch.setattr(TraderSocket, "_send_piece", stop_at_the_first)
+    done = operator.json("topology", "uncordon", "h100/us-west")
+    assert (done["withdrawn"], done["is_complete"]) == ([held], True)
 
 
 def test_completion_does_not_wait_for_ever(tmp_path: Path) -> None:

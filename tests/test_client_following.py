@@ -13,6 +13,7 @@ from laissez.model import (
     Answer,
     AskOrders,
     Cancelled,
+    CancelOrder,
     Expired,
     Filled,
     Happened,
@@ -21,7 +22,10 @@ from laissez.model import (
     Placed,
     PlaceOrder,
     Resync,
+    Subscribe,
 )
+from laissez.service import socket as service_socket
+from serving import Served
 
 
 def open_orders(*names: str) -> OrderList:
@@ -64,6 +68,60 @@ def test_one_order_is_waited_for(pool: Pool) -> None:
     assert end is not None and end.fate == "filled"
     assert pool.ada.wait_order("one", after=placed.sequence - 1, wait_s=30) == end
     assert pool.ada.wait_order("one", wait_s=30) == OrderEnd("one", "unknown")
+
+
+def test_an_end_that_was_missed_is_told_however_much_was(
+    pool: Pool, real: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where hundreds of messages were missed, they come in pieces, and the answer which orders are
+    open comes sooner: nobody takes the orders' ends for unknown meanwhile."""
+    monkeypatch.setattr(service_socket, "PIECE_MAX", 7)
+    pool.add("taken")
+    pool.dalia.place(pool.tree, limit="5.00")
+    names = [f"missed-{number}" for number in range(300)]
+    wanted = [PlaceOrder(pool.tree, 2_100_000, 2_100_000, name) for name in names]
+    placed = [each for each in pool.ada.send_all(wanted) if isinstance(each, Answer)]
+    pool.ada.send_all([CancelOrder(name) for name in names])
+    after = min(answer.sequence for answer in placed) - 1
+    with Client(real.url, real.secrets["ada"]) as back:
+        fates = {end.order: end.fate for end in back.follow_orders(names, after=after, wait_s=30)}
+        assert fates == dict.fromkeys(names, "cancelled")
+        again = back.wait_order(names[-1], after=after, wait_s=30)
+        assert again == OrderEnd(names[-1], "cancelled")
+        assert back.wait_order(names[-1], wait_s=30) == OrderEnd(names[-1], "unknown")
+
+
+def test_what_comes_too_late_is_not_called_unknown(exchange: FakeExchange) -> None:
+    """If the time is over while the past still comes, nothing is said of an order's end."""
+    exchange.tells_the_end_of_the_past = False
+    with Client(exchange.url, TOKEN) as client:
+        assert client.wait_order("o", after=3, wait_s=0.05) is None
+        exchange.push(Happened(3, 3, ()))
+        assert client.wait_order("o", after=3, wait_s=30) == OrderEnd("o", "unknown")
+
+
+def test_after_a_lost_connection_the_past_is_heard_first(exchange: FakeExchange) -> None:
+    """What was heard before the connection was lost does not count: the answer that comes over the
+    next one waits for what was missed between."""
+    cancelled = Happened(6, 6, (Cancelled(6, "ada", "o"),))
+    exchange.begins_at = lambda do: 5
+
+    async def work(client: AsyncClient) -> None:
+        reader = await client.open_reader(None, False, ())
+        await reader.catch_up()
+        exchange.tells_the_end_of_the_past = False
+        exchange.hang_up()
+        while len(exchange.asked(Subscribe)) < 2:
+            await asyncio.sleep(0.001)
+        waits = asyncio.ensure_future(client.wait_order("o"))
+        while not exchange.asked(AskOrders):
+            await asyncio.sleep(0.001)
+        await client.status()
+        assert not waits.done()
+        exchange.push(cancelled, Happened(6, 6, ()))
+        assert await waits == OrderEnd("o", "cancelled")
+
+    using(exchange, work)
 
 
 def test_what_ends_while_one_begins_to_listen_is_not_missed(exchange: FakeExchange) -> None:

@@ -1,29 +1,14 @@
 """The soak trades, and its slope can say that something grows. Nothing here depends on a clock."""
 
-import importlib.util
-import os
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def soak() -> Iterator[ModuleType]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(BENCHMARKS))
-        paths = [str(BENCHMARKS), str(BENCHMARKS.parent / "tests"), os.environ.get("PYTHONPATH")]
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-        spec = importlib.util.spec_from_file_location("soak", BENCHMARKS / "soak.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        patch.setitem(sys.modules, "soak", module)
-        spec.loader.exec_module(module)
-        yield module
+def soak(load_benchmark: Callable[[str], ModuleType]) -> ModuleType:
+    return load_benchmark("soak")
 
 
 def test_the_slope_is_that_of_a_line(soak: ModuleType) -> None:

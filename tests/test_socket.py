@@ -292,6 +292,25 @@ def test_a_stream_resumes_after_a_sequence_number(exchange: Served) -> None:
         assert [ada.said() for _ in range(6)] == happened[4:]
 
 
+@pytest.mark.parametrize("missed", [0, 1, 100, 250])
+def test_a_mark_says_that_nothing_more_was_missed(exchange: Served, missed: int) -> None:
+    """What was missed ends with a message without events, up to where the market was: also if
+    nothing was missed, or a piece was just full, or the last commands concerned somebody else."""
+    with dial(exchange, "operator") as operator, dial(exchange, "ada") as ada:
+        begun = operator.ask(OfferResource("h100/a/g0"))
+        assert isinstance(begun, Answer)
+        if missed:
+            ada.answers(ada.send(*(PlaceOrder("h100", 1, 1) for _ in range(missed))))
+        last = operator.ask(OfferResource("a100/a/g0"))
+        assert isinstance(last, Answer)
+        with dial(exchange, "ada") as again:
+            again.ask(Subscribe(after=begun.sequence))
+            heard = [again.said() for _ in range(missed + 1)]
+        *past, mark = [each for each in heard if isinstance(each, Happened)]
+        assert len(past) == missed and all(each.events for each in past)
+        assert (mark.sequence, mark.events) == (last.sequence, ())
+
+
 def test_a_stream_resumes_after_a_restart(tmp_path: Path) -> None:
     """The journal knows what was said: a new process says it again, to the letter."""
     with served(tmp_path, *NAMES) as exchange:

@@ -292,6 +292,7 @@ class AsyncClient:
         *,
         progress: Callable[[int, int], None] | None = None,
         outcomes: Outcomes | None = None,
+        patience_s: float | None = None,
     ) -> list[Answer | Refused]:
         """Make many changes, as fast as the exchange takes them; the outcomes in their order.
 
@@ -301,9 +302,13 @@ class AsyncClient:
 
         A dict given as `outcomes` is filled as they come, by place. So whoever is interrupted
         knows what was done: what is not in it was not sent, or no answer came in time.
+
+        Where the exchange takes nothing more for `patience_s`, as long as for a request unless
+        given, what is left is refused.
         """
         known = {} if outcomes is None else outcomes
-        patience_s = self._link.retry_for_s
+        if patience_s is None:
+            patience_s = self._link.retry_for_s
         bulk = Bulk(
             self._send, self._new_key, instructions, known, progress=progress, patience_s=patience_s
         )

@@ -121,6 +121,7 @@ class Client(BlockingFace[AsyncClient]):
         *,
         progress: Callable[[int, int], None] | None = None,
         outcomes: Outcomes | None = None,
+        patience_s: float | None = None,
     ) -> list[Answer | Refused]:
         """Make many changes, as fast as the exchange takes them; the outcomes in their order.
 
@@ -129,7 +130,9 @@ class Client(BlockingFace[AsyncClient]):
         """
         wanted = list(instructions)
         return self.wait_for(
-            lambda: self._async.send_all(wanted, progress=progress, outcomes=outcomes)
+            lambda: self._async.send_all(
+                wanted, progress=progress, outcomes=outcomes, patience_s=patience_s
+            )
         )
 
     def events(

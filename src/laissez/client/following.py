@@ -1,9 +1,10 @@
 """Following orders to their end, on the stream.
 
 An order ends once: filled, cancelled or expired. `follow` listens first and then asks which of the
-orders are open, so that none can end between the two. One that is not open and of whose end
-nothing was told, because it ended before the listening began or while nobody listened for too
-long, is said to have ended in a way that is not known; holdings and the bill tell the rest.
+orders are open, so that none can end between the two. The answer may overtake what was missed, so
+it hears that to its end. One that is not open and of whose end nothing was told by then, because it
+ended before the listening began or while nobody listened for too long, is said to have ended in a
+way that is not known; holdings and the bill tell the rest.
 
 Following changes nothing in the market: whoever stops, or is stopped, leaves the orders waiting.
 """
@@ -56,10 +57,12 @@ async def follow(
         while waiting:
             if must_look:
                 live = {order.order for order in await source.orders()}
+                has_heard_all = await _hears_all(reader, until)
                 said = reader.take_now()
                 ends = _ends_in(said, waiting)
-                told = {end.order for end in ends}
-                ends += [OrderEnd(o, "unknown") for o in waiting if o not in live | told]
+                if has_heard_all:
+                    told = {end.order for end in ends}
+                    ends += [OrderEnd(o, "unknown") for o in waiting if o not in live | told]
             else:
                 try:
                     async with asyncio.timeout_at(until):
@@ -74,6 +77,16 @@ async def follow(
                 yield ends
     finally:
         source.close_reader(reader)
+
+
+async def _hears_all(reader: StreamReader, until: float | None) -> bool:
+    """Whether all of the past is heard before the time is over."""
+    try:
+        async with asyncio.timeout_at(until):
+            await reader.catch_up()
+    except TimeoutError:
+        return False
+    return True
 
 
 def _ends_in(said: list[Streamed], waiting: Collection[str]) -> list[OrderEnd]:

@@ -6,6 +6,9 @@ remembers the last sequence number that it heard (`after`), and nothing up to th
 
 When the connection is lost, the stream subscribes anew after the earliest of these numbers. If
 the exchange no longer keeps what came since, it says `Resync`, and so does the stream.
+
+The past comes in pieces, and answers to what is asked meanwhile overtake it. An empty `Happened`
+is its end. Whoever has caught up heard all that happened before anything it was answered.
 """
 
 from __future__ import annotations
@@ -42,6 +45,9 @@ class StreamListener:
         self.is_patient = False
         self.is_live = False
 
+    def note_caught_up(self, is_caught_up: bool) -> None:
+        """Has it heard everything until now, or does some of the past still come?"""
+
     def hear(self, said: Streamed) -> None:
         raise NotImplementedError
 
@@ -58,7 +64,14 @@ class StreamReader(StreamListener):
         super().__init__(after, rates, quotes)
         self._unread: deque[Streamed] = deque()
         self._news = asyncio.Event()
+        self._caught_up = asyncio.Event()
         self._error: LaissezError | None = None
+
+    def note_caught_up(self, is_caught_up: bool) -> None:
+        if is_caught_up:
+            self._caught_up.set()
+        else:
+            self._caught_up.clear()
 
     def hear(self, said: Streamed) -> None:
         if len(self._unread) >= UNREAD_MAX:
@@ -71,6 +84,7 @@ class StreamReader(StreamListener):
     def fail(self, error: LaissezError) -> None:
         self._error = error
         self._news.set()
+        self._caught_up.set()
 
     async def take(self) -> list[Streamed]:
         """Everything unread, waiting until there is something."""
@@ -80,6 +94,13 @@ class StreamReader(StreamListener):
             self._news.clear()
             await self._news.wait()
         return self.take_now()
+
+    async def catch_up(self) -> None:
+        """Wait until there is nothing of the past that is not heard."""
+        while not self._caught_up.is_set():
+            await self._caught_up.wait()
+        if self._error is not None:
+            raise self._error
 
     def take_now(self) -> list[Streamed]:
         """Everything unread, which may be nothing."""
@@ -97,7 +118,9 @@ class Stream:
         self._listeners: list[StreamListener] = []
         self._subscribing: list[StreamListener] = []
         self._one_at_a_time = asyncio.Lock()
+        self._subscribing_after: int | None = None
         self._is_live = False
+        self._is_caught_up = False
         self._seen = 0
         self._resuming: asyncio.Task[None] | None = None
 
@@ -109,6 +132,7 @@ class Stream:
         try:
             if self._covers(listener):
                 listener.is_live = True
+                listener.note_caught_up(self._is_caught_up)
             else:
                 await self._subscribe()
         except BaseException:
@@ -140,7 +164,9 @@ class Stream:
             self._subscribing = list(self._listeners)
             if all(listener.is_live for listener in self._subscribing):
                 return
-            said = await self._link.ask(_together(self._subscribing))
+            together = _together(self._subscribing)
+            self._subscribing_after = together.after
+            said = await self._link.ask(together)
             if isinstance(said, Refused):
                 raise refusal(said)
 
@@ -153,10 +179,17 @@ class Stream:
             elif listener.is_live:  # it has heard everything until now
                 listener.after = max(listener.after, said.sequence)
             listener.is_live = True
+        self._note_caught_up(self._subscribing_after is None)
+
+    def _note_caught_up(self, is_caught_up: bool) -> None:
+        self._is_caught_up = is_caught_up
+        for listener in self._listeners:
+            listener.note_caught_up(is_caught_up)
 
     def _lost(self) -> None:
         """The connection is gone."""
         self._is_live = False
+        self._note_caught_up(False)
         for listener in self._listeners:
             listener.is_live = False
         if self._listeners and self._resuming is None:
@@ -211,6 +244,8 @@ class Stream:
                     listener.hear(said)
         else:
             _tell_quotes(listeners, said)
+        if isinstance(said, Resync) or (isinstance(said, Happened) and not said.events):
+            self._note_caught_up(True)
 
 
 def _together(listeners: list[StreamListener]) -> Subscribe:

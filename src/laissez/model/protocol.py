@@ -82,7 +82,7 @@ class Refused(Message, frozen=True):
 
 
 class Happened(Message, frozen=True):
-    """What one command meant for you."""
+    """What one command meant for you. Without events: you have heard everything up to here."""
 
     sequence: int
     at: int

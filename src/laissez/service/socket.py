@@ -528,6 +528,7 @@ class TraderSocket(WSListener):
         else:
             if room:
                 self._listen()
+                self._tell_nothing()  # it has caught up
         if self._catches_up:
             self._take_turn_soon()
 
@@ -568,8 +569,7 @@ class TraderSocket(WSListener):
         desk = self._reception.exchange.desk
         execution = self._reception.exchange.execution
         if self._listens and execution.sequence - self._last_sequence >= SILENT_COMMANDS_MAX:
-            silence = Happened(execution.sequence, desk.instant(), ())
-            self.push(execution.sequence, encode(silence))
+            self._tell_nothing()
         if self._wants_rates and self.principal.tenant is not None:
             rates = desk.rates(self.principal.tenant)
             changed = {r: rate for r, rate in rates.items() if self._rates_sent.get(r) != rate}
@@ -584,6 +584,12 @@ class TraderSocket(WSListener):
                 self._out.append(encode(Quotes(desk.instant(), fresh)))
         if self._out:
             self._flush_soon()
+
+    def _tell_nothing(self) -> None:
+        """Only how far it has heard."""
+        exchange = self._reception.exchange
+        now, at = exchange.execution.sequence, exchange.desk.instant()
+        self.push(now, encode(Happened(now, at, ())))
 
     def _quote(self, scope: str) -> Quote | None:
         try:

@@ -14,7 +14,7 @@ import msgspec
 
 from laissez.cli.terminal import connection
 from laissez.cli.terminal.amounts import counted, show_rate
-from laissez.cli.terminal.answers import end_with, refusals_in
+from laissez.cli.terminal.answers import MANY_PATIENCE_S, end_with, refusals_in
 from laissez.cli.terminal.documents import TopologyPlan
 from laissez.cli.terminal.output import (
     ShownProgress,
@@ -28,7 +28,6 @@ from laissez.cli.terminal.output import (
     warn,
     yes_option,
 )
-from laissez.cli.terminal.sending import part_of
 from laissez.cli.terminal.sentences import guard_in_words
 from laissez.client import Client
 from laissez.model import (
@@ -176,8 +175,15 @@ def _carry_out(
     total = sum(map(len, stages))
     answers: list[Answer | Refused] = []
     for stage in stages:
-        answers += client.send_all(stage, progress=part_of(len(answers), total, progress))
+        answers += client.send_all(
+            stage, progress=_part_of(len(answers), total, progress), patience_s=MANY_PATIENCE_S
+        )
     return answers
+
+
+def _part_of(before: int, total: int, progress: ShownProgress) -> ShownProgress:
+    """The progress of a part, as progress of the whole."""
+    return lambda done, _: progress(before + done, total)
 
 
 def _is_under(path: str, scopes: set[str]) -> bool:

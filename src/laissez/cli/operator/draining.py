@@ -13,7 +13,7 @@ import click
 
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import counted, show_duration
-from laissez.cli.terminal.answers import end_with, refusals_in
+from laissez.cli.terminal.answers import MANY_PATIENCE_S, end_with, refusal_in
 from laissez.cli.terminal.completing import complete_scope
 from laissez.cli.terminal.documents import Drained, DrainPlan
 from laissez.cli.terminal.nearby import near_names_shown
@@ -30,7 +30,7 @@ from laissez.cli.terminal.output import (
 )
 from laissez.cli.terminal.parameters import duration
 from laissez.client import Client
-from laissez.model import Answer, Refused, Resource, WithdrawResource
+from laissez.model import Code, Resource, WithdrawResource
 
 POLL_S = 1.0
 
@@ -65,24 +65,27 @@ def drain(scope: str, grace: int, yes: bool, dry_run: bool, as_json: bool) -> No
         # Here the grace begins: whoever is to be told that it ends is told now.
         try:
             with progress_bar(f"waiting for holders under {scope}", as_json=as_json) as progress:
-                rest = _wait(client, scope, grace, progress)
+                held, rest = _wait(client, scope, grace, progress)
         except KeyboardInterrupt:
             warn(
                 f"laissez: {scope} stays cordoned, and what is held there stays held; "
                 f"'laissez topology uncordon {scope}' opens it again"
             )
             raise
-        answers: list[Answer | Refused] = []
-        if rest:
-            answers = client.send_all([WithdrawResource(path) for path in rest])
-    refused = refusals_in(answers)
-    left = tuple(path for path in plan.resources if path not in rest)
+        withdraw = [WithdrawResource(path) for path in rest]
+        answers = client.send_all(withdraw, patience_s=MANY_PATIENCE_S)
+    said = [(path, refusal_in(each)) for path, each in zip(rest, answers, strict=True)]
+    withdrawn = tuple(path for path, no in said if no is None)
+    # What its holder left after the last look is not there any more: nothing is wrong with that.
+    kept = {path: no for path, no in said if no is not None and no.code != Code.UNKNOWN_RESOURCE}
+    refused = tuple(kept.values())
+    stayed = {*withdrawn, *kept}
+    left = tuple(path for path in held if path not in stayed)
     if as_json:
-        say_json(Drained(scope, left, rest, refused))
+        say_json(Drained(scope, left, withdrawn, refused))
     else:
-        withdrawn = len(rest) - len(refused)
         told = f"{scope}: {counted(len(left), 'holder')} left in time, "
-        say(told + f"{counted(withdrawn, 'resource')} withdrawn")
+        say(told + f"{counted(len(withdrawn), 'resource')} withdrawn")
         if withdrawn:
             say("uncordon leaves these out: 'laissez topology apply FILE' brings them back")
     end_with(refused, as_json=as_json)
@@ -102,16 +105,17 @@ def _plan(scope: str, present: Sequence[Resource], grace_us: int) -> DrainPlan:
     return DrainPlan(scope, held, tenants, idle, grace_us, message)
 
 
-def _wait(client: Client, scope: str, grace_us: int, progress: ShownProgress) -> tuple[str, ...]:
-    """What is still held when all have left, or the grace is over."""
+def _wait(
+    client: Client, scope: str, grace_us: int, progress: ShownProgress
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is held at first, and what still is when all have left or the grace is over."""
     until = clock.now_us() + grace_us
-    rest = _held(client, scope)
-    total = len(rest)
+    held = rest = _held(client, scope)
     while rest and clock.now_us() < until:
-        progress(total - len(rest), total)
+        progress(len(held) - len(rest), len(held))
         clock.sleep_s(POLL_S)
         rest = _held(client, scope)
-    return rest
+    return held, rest
 
 
 def _held(client: Client, scope: str) -> tuple[str, ...]:

@@ -9,8 +9,6 @@ a while. What it no longer knows is said to be not known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from queue import Empty, Queue
-from threading import Thread
 
 import click
 
@@ -22,7 +20,6 @@ from laissez.cli.terminal.nearby import did_you_mean
 from laissez.cli.terminal.output import json_option, say, say_json
 from laissez.client import Client
 from laissez.client.errors import LaissezError, Refusal
-from laissez.client.link import Streamed
 from laissez.model import (
     Code,
     Happened,
@@ -34,7 +31,6 @@ from laissez.topology import fold
 
 # The stream keeps 10,000 commands; more may come while we look.
 LOOKED_BACK = 9_000
-QUIET_S = 1.0
 FOLDS_SHOWN = 8
 
 
@@ -97,32 +93,18 @@ def _listed(paths: Iterable[str]) -> str:
 
 def _withdrawn_lately(client: Client, scope: str, until: int) -> tuple[str, ...] | None:
     """What left the market under a scope and did not come back; None if that is not known."""
-    heard: Queue[Streamed | None] = Queue()
-    after = max(0, until - LOOKED_BACK)
-    Thread(target=_listen, args=(client, after, until, heard), daemon=True).start()
     left: dict[str, None] = {}
-    while True:
-        try:
-            said = heard.get(timeout=QUIET_S)
-        except Empty:
-            return tuple(left)
-        if not isinstance(said, Happened):  # no more is kept, or nobody answers
-            return None
-        _note(said.events, scope, left)
-        if said.sequence >= until:
-            return tuple(left)
-
-
-def _listen(client: Client, after: int, until: int, heard: Queue[Streamed | None]) -> None:
-    """In a thread of its own: a command that did nothing is not told of, so the end of the past
-    may be told by silence only."""
     try:
-        for said in client.events(after=after):
-            heard.put(said)
-            if isinstance(said, Happened) and said.sequence >= until:
-                return
-    except LaissezError:
-        heard.put(None)
+        # The stream says how far it has come, also where nothing happened.
+        for said in client.events(after=max(0, until - LOOKED_BACK)):
+            if not isinstance(said, Happened):  # no more is kept
+                return None
+            _note(said.events, scope, left)
+            if said.sequence >= until:
+                break
+    except LaissezError:  # nobody answers
+        return None
+    return tuple(left)
 
 
 def _note(events: Iterable[Notice], scope: str, left: dict[str, None]) -> None:

@@ -12,14 +12,14 @@ import click
 
 from laissez.cli.tenant.waiting import waiting_shown
 from laissez.cli.terminal.amounts import counted, show_attributes, show_rate
-from laissez.cli.terminal.answers import end_with, refusals_in
+from laissez.cli.terminal.answers import MANY_PATIENCE_S, end_with, refusals_in
 from laissez.cli.terminal.documents import Bought
 from laissez.cli.terminal.exits import Exit
 from laissez.cli.terminal.nearby import NOT_THERE, scope_meant
 from laissez.cli.terminal.output import few, progress_bar, say, say_json, say_table, warn
-from laissez.cli.terminal.sending import SLICE, send_paced
 from laissez.cli.terminal.sentences import LINES_MAX
 from laissez.client import Client, OrderEnd
+from laissez.client.bulk import Outcomes
 from laissez.client.errors import LaissezError
 from laissez.model import (
     Answer,
@@ -41,13 +41,14 @@ class Purchase:
         self._scope = scope
         self._count = count
         self._as_json = as_json
-        self._outcomes: list[Answer | Refused] = []
+        self._outcomes: Outcomes = {}
         self._placed: dict[str, Placed] = {}
         self._placed_at: dict[str, int] = {}
         self._filled: dict[str, Filled] = {}
         self._ended: list[str] = []
         self._unknown: list[str] = []
         self._hint = ""
+        self._was_cut_off = False
 
     @property
     def _waiting(self) -> list[str]:
@@ -56,7 +57,7 @@ class Purchase:
 
     @property
     def _refused(self) -> tuple[Refused, ...]:
-        return refusals_in(self._outcomes)
+        return refusals_in([said for _, said in sorted(self._outcomes.items())])
 
     # Ordering and waiting ---------------------------------------------------------------------
 
@@ -64,12 +65,21 @@ class Purchase:
         instruction = PlaceOrder(self._scope, price, limit, None, expires)
         try:
             with progress_bar("ordering", as_json=self._as_json or self._count == 1) as progress:
-                send_paced(self._client, [instruction] * self._count, self._outcomes, progress)
+                self._client.send_all(
+                    [instruction] * self._count,
+                    progress=progress,
+                    outcomes=self._outcomes,
+                    patience_s=MANY_PATIENCE_S,
+                )
+        except LaissezError:
+            self._was_cut_off = True
+            raise
         finally:
             self._read_outcomes()
 
     def _read_outcomes(self) -> None:
-        made = [answer for answer in self._outcomes if isinstance(answer, Answer)]
+        told = [said for _, said in sorted(self._outcomes.items())]
+        made = [answer for answer in told if isinstance(answer, Answer)]
         for answer in made:
             for event in answer.events:
                 if isinstance(event, Placed):
@@ -178,10 +188,12 @@ class Purchase:
             return
         left = self._count - len(self._outcomes)
         if left:
-            warn(
-                f"laissez: stopped with {counted(left, 'order')} left; up to {min(left, SLICE):,} "
-                "of them may be in the market: 'laissez orders' and 'laissez holdings' show"
-            )
+            told = f"laissez: stopped with {counted(left, 'order')} left"
+            if self._was_cut_off:
+                told += (
+                    "; some may be in the market: 'laissez orders' and 'laissez holdings' show them"
+                )
+            warn(told)
         waiting = self._waiting
         if len(waiting) == 1:
             warn(f"laissez: the order lives on; 'laissez cancel {waiting[0]}' ends it")

@@ -8,10 +8,14 @@ import click
 
 from laissez.cli.terminal.exits import Exit, Failure, tell_failure
 from laissez.cli.terminal.output import progress_bar, say, say_json, warn
-from laissez.cli.terminal.sending import SLICE, send_paced
 from laissez.cli.terminal.sentences import LINES_MAX, say_events
 from laissez.client import Client
+from laissez.client.bulk import Outcomes
 from laissez.model import Answer, Instruction, Refused, Rejected
+
+FEW = 250
+MANY_PATIENCE_S = 60.0
+"""Many changes go on after so long without one that is taken: an allowance comes back."""
 
 
 def refusal_in(answer: Answer | Refused) -> Refused | None:
@@ -44,20 +48,21 @@ def send_all_shown(
     client: Client, instructions: Sequence[Instruction], title: str, *, as_json: bool
 ) -> list[Answer | Refused]:
     """Make many changes, with a bar; an interruption says what was done until then."""
-    outcomes: list[Answer | Refused] = []
+    outcomes: Outcomes = {}
     try:
-        few = len(instructions) <= SLICE
+        few = len(instructions) <= FEW
         with progress_bar(title, as_json=as_json or few) as progress:
-            send_paced(client, instructions, outcomes, progress)
+            return client.send_all(
+                instructions, progress=progress, outcomes=outcomes, patience_s=MANY_PATIENCE_S
+            )
     except KeyboardInterrupt:
         if not as_json:
-            done = len(outcomes) - len(refusals_in(outcomes))
+            done = len(outcomes) - len(refusals_in([*outcomes.values()]))
             warn(
-                f"laissez: stopped after {done:,} of {len(instructions):,}; what was on its way "
-                "may be done, too. Run it again for the rest"
+                f"laissez: stopped after {done:,} of {len(instructions):,}; run it again for the "
+                "rest"
             )
         raise
-    return outcomes
 
 
 def say_answer(answer: Answer, *, as_json: bool) -> None:
