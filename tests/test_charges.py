@@ -1,11 +1,13 @@
 """Charges, where the oracle's short runs don't reach: long pasts, and meetings at one instant."""
 
 import random
+from typing import Any
 
 import pytest
 
 from laissez.market import Market, Settled
 from laissez.market.charges import ChargeTrace
+from laissez.market.steps import PressureStep
 
 LEAVES = [
     f"h/z{z}/r{r}/h{n}/g{g}" for z in range(2) for r in range(2) for n in range(2) for g in "01"
@@ -99,3 +101,43 @@ def test_a_hold_is_added_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
             assert statement.charge == explained(statement) == owed
     assert market.bill("A", 500) == owed + 301 * min(price, 10)
     assert max(looked_at) == 1
+
+
+class CountedSteps(list[PressureStep]):
+    """The steps of a book, and how many of them were looked at."""
+
+    def __init__(self, steps: list[PressureStep]) -> None:
+        super().__init__(steps)
+        self.looked_at = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.looked_at += len(found) if isinstance(index, slice) else 1
+        return found
+
+
+def count_steps(market: Market, scope: str) -> CountedSteps:
+    book = market._state.nodes[scope].book
+    assert book is not None
+    book.steps = counted = CountedSteps(book.steps)
+    return counted
+
+
+def test_what_came_after_a_hold_is_not_looked_at() -> None:
+    """A hold is added up as far as it goes: the first bill after a short one does not read all
+    that has changed since, once for each of many holdings."""
+    holdings, changes = 100, 1_000
+    market = Market()
+    market.guard("h", hold=2, at=0)
+    for number in range(holdings):
+        market.add_resource(f"h/g{number}", at=1)
+        market.place("A", "h", limit=10, order=f"a{number}", at=1)
+    market.set_floor("h", 12, at=2)
+    for number in range(holdings):
+        market.set_limit("A", f"h/g{number}", 10**6, at=2)
+    for at in range(3, changes):
+        market.set_floor("h", 20 + at % 2, at=at)
+    counted = count_steps(market, "h")
+    owed = 10 + sum(20 + at % 2 for at in range(3, changes))
+    assert market.bill("A", changes) == holdings * owed
+    assert counted.looked_at < 10 * changes, "and not a thousand for each of a hundred"

@@ -44,10 +44,10 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     """What a holding's hold saves it from its start to `until`; after `now` nothing changes."""
     hold = leaf.hold
     assert hold is not None
-    counted = max(hold.counted, leaf.since)
-    if counted < min(now, hold.until):
-        hold.spared += ChargeTrace(leaf, books_on_path(leaf), now, counted).spared()
-        hold.counted = now
+    counted, end = max(hold.counted, leaf.since), min(now, hold.until)
+    if counted < end:
+        hold.spared += ChargeTrace(leaf, books_on_path(leaf), end, counted).spared()
+        hold.counted = end
     ahead = min(until, hold.until) - now
     if ahead <= 0:
         return hold.spared
@@ -114,16 +114,8 @@ class ChargeTrace:
         pieces = self._pieces_backwards(count * CHANGES_PER_SEGMENT)
         for before, (start, end, floor, price) in pieces:
             left_out = before
-            middle = min(max(start, self.protected_until), end)
-            rate: int = max(floor, price)
-            cause: Cause = "demand" if price > floor else "floor"
-            if middle < end:
-                _join_before(segments, middle, end, rate, cause)
-            if start < middle:
-                if rate > self.cap:
-                    _join_before(segments, start, middle, self.cap, "hold")
-                else:
-                    _join_before(segments, start, middle, rate, cause)
+            for segment in reversed(self._segments_of(start, end, floor, price)):
+                _join(segments, segment)
             if len(segments) > count:
                 break
         left_out += max(0, len(segments) - count)
@@ -181,33 +173,27 @@ class ChargeTrace:
         """The charge as (from, to, rate, cause), equal neighbours joined."""
         segments: list[Segment] = []
         for start, end, floor, price in self._pieces():
-            middle = min(max(start, self.protected_until), end)
-            rate: int = max(floor, price)
-            cause: Cause = "demand" if price > floor else "floor"
-            if start < middle:
-                if rate > self.cap:
-                    _join(segments, start, middle, self.cap, "hold")
-                else:
-                    _join(segments, start, middle, rate, cause)
-            if middle < end:
-                _join(segments, middle, end, rate, cause)
+            for segment in self._segments_of(start, end, floor, price):
+                _join(segments, segment)
         return segments
 
+    def _segments_of(self, start: int, end: int, floor: int, price: int) -> tuple[Segment, ...]:
+        """What one piece is charged and why: two segments, if a hold ends within it."""
+        rate: int = max(floor, price)
+        cause: Cause = "demand" if price > floor else "floor"
+        middle = self.protected_until
+        if rate <= self.cap or middle <= start:
+            return ((start, end, rate, cause),)
+        if middle >= end:
+            return ((start, end, self.cap, "hold"),)
+        return (start, middle, self.cap, "hold"), (middle, end, rate, cause)
 
-def _join(segments: list[Segment], start: int, end: int, rate: int, cause: Cause) -> None:
+
+def _join(segments: list[Segment], segment: Segment) -> None:
+    """Put a segment beside the last one, which it comes right after or right before."""
     if segments:
-        last = segments[-1]
-        if last[2] == rate and last[3] == cause:
-            segments[-1] = (last[0], end, rate, cause)
+        since, until, rate, cause = segments[-1]
+        if rate == segment[2] and cause == segment[3]:
+            segments[-1] = (min(since, segment[0]), max(until, segment[1]), rate, cause)
             return
-    segments.append((start, end, rate, cause))
-
-
-def _join_before(segments: list[Segment], start: int, end: int, rate: int, cause: Cause) -> None:
-    """Put a segment before all others; the list has the newest first."""
-    if segments:
-        first = segments[-1]
-        if first[2] == rate and first[3] == cause:
-            segments[-1] = (start, first[1], rate, cause)
-            return
-    segments.append((start, end, rate, cause))
+    segments.append(segment)
