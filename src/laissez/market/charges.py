@@ -19,6 +19,7 @@ from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_on_path, uncapped_rate
 from laissez.market.steps import step_index, steps_before
+from laissez.market.trunks import Trunk, trunk_on
 from laissez.model.values import Cause, Segment
 
 CHANGES_PER_SEGMENT = 5
@@ -46,7 +47,9 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     assert hold is not None
     counted, end = max(hold.counted, leaf.since), min(now, hold.until)
     if counted < end:
-        hold.spared += ChargeTrace(leaf, books_on_path(leaf), end, counted).spared()
+        books = books_on_path(leaf)
+        trunk, below = trunk_on(books, counted, end, now)
+        hold.spared += ChargeTrace(leaf, books[below:], end, counted).spared(trunk)
         hold.counted = end
     ahead = min(until, hold.until) - now
     if ahead <= 0:
@@ -70,13 +73,22 @@ class ChargeTrace:
             self.cap = leaf.hold.cap
         self.pasts = [book.steps for book in books]
 
-    def spared(self) -> int:
-        """What the hold saves: the integral of the rate above the cap while it lasts."""
-        return sum(
-            (max(floor, price) - self.cap) * (min(end, self.protected_until) - start)
-            for start, end, floor, price in self._pieces()
-            if start < self.protected_until and max(floor, price) > self.cap
-        )
+    def spared(self, trunk: Trunk | None) -> int:
+        """What the hold saves, if all of it lasts: the integral of the rate above the cap.
+
+        `trunk` is what pressed over the books that are traced. Where these press with more than the
+        cap, the trunk only counts above that.
+        """
+        total, since, pressing = 0, self.since, self.cap
+        for start, end, floor, price in self._pieces():
+            rate = max(floor, price, self.cap)
+            total += (rate - self.cap) * (end - start)
+            if trunk is not None and rate != pressing:
+                total += trunk.excess(pressing, self.owner, since, start)
+                since, pressing = start, rate
+        if trunk is not None:
+            total += trunk.excess(pressing, self.owner, since, self.until)
+        return total
 
     def _pieces(self) -> Iterator[tuple[int, int, int, int]]:
         """(from, to, floor, price) for each stretch in which nothing changes."""
