@@ -77,6 +77,12 @@ ATTACKS = (
         "explained bills, 512 holdings, 6,000 price steps",
         stage.many_price_steps,
     ),
+    Attack(
+        "held bills",
+        "bills",
+        "bills under a hold, 512 holdings, up to 49,000 price steps in 15 s",
+        stage.many_price_steps_under_a_hold,
+    ),
     Attack("requests", "requests_beyond", "frames of 1,000 requests beyond the allowance"),
     Attack("large frames", "many_in_a_frame", "frames of 25,000 requests"),
     Attack("unreadable", "unreadable", "unreadable frames of 1 MiB"),

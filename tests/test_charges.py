@@ -1,11 +1,14 @@
 """Charges, where the oracle's short runs don't reach: long pasts, and meetings at one instant."""
 
 import random
+from typing import Any
 
 import pytest
 
-from laissez.market import Market, Settled
+from laissez.market import Market, Settled, trunks
 from laissez.market.charges import ChargeTrace
+from laissez.market.steps import PressureStep
+from laissez.market.trunks import Trunk
 
 LEAVES = [
     f"h/z{z}/r{r}/h{n}/g{g}" for z in range(2) for r in range(2) for n in range(2) for g in "01"
@@ -76,9 +79,9 @@ def test_a_hold_is_added_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     spared = ChargeTrace.spared
 
-    def watched(trace: ChargeTrace) -> int:
+    def watched(trace: ChargeTrace, trunk: Trunk | None) -> int:
         looked_at.append(trace.until - trace.since)
-        return spared(trace)
+        return spared(trace, trunk)
 
     monkeypatch.setattr(ChargeTrace, "spared", watched)
     market = Market()
@@ -99,3 +102,120 @@ def test_a_hold_is_added_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
             assert statement.charge == explained(statement) == owed
     assert market.bill("A", 500) == owed + 301 * min(price, 10)
     assert max(looked_at) == 1
+
+
+class CountedSteps(list[PressureStep]):
+    """The steps of a book, and how many of them were looked at."""
+
+    def __init__(self, steps: list[PressureStep]) -> None:
+        super().__init__(steps)
+        self.looked_at = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.looked_at += len(found) if isinstance(index, slice) else 1
+        return found
+
+
+def count_steps(market: Market, scope: str) -> CountedSteps:
+    book = market._state.nodes[scope].book
+    assert book is not None
+    book.steps = counted = CountedSteps(book.steps)
+    return counted
+
+
+def test_what_came_after_a_hold_is_not_looked_at() -> None:
+    """A hold is added up as far as it goes: the first bill after a short one does not read all
+    that has changed since, once for each of many holdings."""
+    holdings, changes = 100, 1_000
+    market = Market()
+    market.guard("h", hold=2, at=0)
+    for number in range(holdings):
+        market.add_resource(f"h/g{number}", at=1)
+        market.place("A", "h", limit=10, order=f"a{number}", at=1)
+    market.set_floor("h", 12, at=2)
+    for number in range(holdings):
+        market.set_limit("A", f"h/g{number}", 10**6, at=2)
+    for at in range(3, changes):
+        market.set_floor("h", 20 + at % 2, at=at)
+    counted = count_steps(market, "h")
+    owed = 10 + sum(20 + at % 2 for at in range(3, changes))
+    assert market.bill("A", changes) == holdings * owed
+    assert counted.looked_at < 10 * changes, "and not a thousand for each of a hundred"
+
+
+def test_a_long_hold_is_added_up_once_for_all_holdings() -> None:
+    """While a hold lasts, its holdings share the past that they have in common: the first bill,
+    that of a restored market and all statements at once read it a few times, and not once each."""
+    holdings, changes = 100, 1_000
+    market = Market()
+    market.guard("h", hold=10**9, at=0)
+    for number in range(holdings):
+        market.add_resource(f"h/z/g{number}", at=1)
+        market.place("A", "h", limit=10 + number, order=f"a{number}", at=1)
+    for at in range(2, changes):
+        for scope, rival in (("h", "B"), ("h/z", "A")):
+            market.place(rival, scope, price=1 + at % 200, order=f"{rival}{at}", at=at)
+            market.cancel(rival, f"{rival}{at - 1}", at=at)
+    owed = sum(min(1 + at % 200, 10 + n) for at in range(2, changes) for n in range(holdings))
+    for one in (market, Market.restore(market.snapshot()), Market.restore(market.snapshot())):
+        counted = [count_steps(one, scope) for scope in ("h", "h/z")]
+        if one is market:
+            assert one.bill("A", changes - 1) == owed - sum(
+                min(1 + (changes - 1) % 200, 10 + n) for n in range(holdings)
+            )
+        assert one.bill("A", changes) == owed
+        statements = one.settle(at=changes)
+        assert sum(s.charge for s in statements if isinstance(s, Settled)) == owed
+        assert sum(steps.looked_at for steps in counted) < 30 * changes, "not a hundred times"
+
+
+@pytest.mark.parametrize("looks_per_change", [0, 1, 16])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hold_spares_what_its_explanation_says(
+    monkeypatch: pytest.MonkeyPatch, seed: int, looks_per_change: int
+) -> None:
+    """Wherever the past that holdings share ends: after changes at all depths, by strangers and by
+    the holders themselves, billed at some instants, cut, restored in the middle of holds and at
+    their ends, every statement is the sum of its segments."""
+    monkeypatch.setattr(trunks, "LOOKS_PER_CHANGE", looks_per_change)
+    choose = random.Random(seed)
+    market = Market()
+    market.guard("h", hold=400, at=0)
+    for leaf in LEAVES:
+        market.add_resource(leaf, at=0)
+        limit = choose.randint(20, 90)
+        market.place(choose.choice(TENANTS), leaf, limit=limit, order=f"first at {leaf}", at=0)
+    live: list[tuple[str, str]] = []
+    spared = statements = 0
+    for at in range(1, 2_500):
+        events: list[object] = list(market.advance(at=at))
+        what = choose.random()
+        if what < 0.95 and (len(live) < 5 or what < 0.45):
+            depth = choose.choice((1, 1, 1, 2, 2, 3, 4, 5))
+            scope = "/".join(choose.choice(LEAVES).split("/")[:depth])
+            tenant, order, price = choose.choice(TENANTS), f"o{at}", choose.randint(1, 99)
+            limit = price + choose.randint(0, 30)
+            events += market.place(tenant, scope, price=price, limit=limit, order=order, at=at)
+            live.append((tenant, order))
+        elif what < 0.95:
+            tenant, order = live.pop(choose.randrange(len(live)))
+            events += market.cancel(tenant, order, at=at)
+        elif what < 0.98:
+            leaf = choose.choice(LEAVES)
+            events += market.relinquish(market.owner(leaf) or "nobody", leaf, at=at)
+        elif what < 0.985:
+            restored = Market.restore(market.snapshot())
+            assert restored.revenue(at) == market.revenue(at)
+            market = restored
+        else:
+            market.bill(choose.choice(TENANTS), at)
+        if at in (900, 2_499):
+            events += market.settle(at=at)
+        for event in events:
+            if isinstance(event, Settled):
+                assert event.charge == explained(event)
+                spared += sum(cause == "hold" for *_, cause in event.segments)
+                statements += 1
+    assert statements > 50
+    assert spared > 100

@@ -114,3 +114,53 @@ def test_what_nothing_can_read_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"this is .*laissez-market") as refused:
         Market.restore(changed(FIRST_SNAPSHOT, **change))
     assert not isinstance(refused.value, UnknownRules)
+
+
+GUARD_WITHOUT_A_WINDOW = {"rise": None, "fall": 5, "hold": None, "window": None}
+GUARDED = {"rise": None, "fall": 5, "hold": None, "window": 9}
+DESCENT = {
+    "scope": "h/gone",
+    "window_index": 0,
+    "floor_at_start": 9,
+    "asked": 1,
+    "sequence": 1,
+    "pending": True,
+}
+HELD = ["h/g0", True, [], "A", 20, 2, None, 10]
+IDLE = ["h/g0", True, [], None, 0, 0, None, 0]
+TREE = ["h", False, [], None, 0, 0, None, 0]
+ORDER = ["b", "B", "h", 5, 5, None, 2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accounts": [["A", 0, ["h/g0", "h/gone"]]]},
+        {"accounts": [["A", 0, ["h"]]]},
+        {"accounts": [["B", 0, ["h/g0"]]]},
+        {"accounts": [["A", 0, ["h/g0"]], ["B", 0, ["h/g0"]]]},
+        {"accounts": []},
+        {"nodes": [TREE, IDLE]},
+        {"nodes": [TREE, HELD, HELD]},
+        {"nodes": [TREE, HELD, ["h/g0", False]]},
+        {"nodes": [TREE, HELD, ["h/g0/x", False]]},
+        {"nodes": [TREE, HELD, ["h/g0/x/y", True]]},
+        {"nodes": [TREE, HELD, ["h", True]]},
+        {"nodes": [TREE, HELD, ["k", True]]},
+        {"nodes": [TREE, HELD, ["", False]]},
+        {"nodes": [TREE, HELD, ["h/a/b", False], ["h/a", True]]},
+        {"nodes": [TREE, HELD, ["h/g1", True, [], None, 0, 0, [9, 1, 1, False, False], 0]]},
+        {"books": [["h/g0/x", 10, []]]},
+        {"orders": [ORDER, ORDER]},
+        {"orders": [["b", "B", "h/g0/x", 5, 5, None, 2]]},
+        {"trees": [["h", GUARD_WITHOUT_A_WINDOW, -1, [], []]]},
+        {"trees": [["h", GUARDED, -1, [], [DESCENT]]]},
+    ],
+    ids=str,
+)
+def test_what_contradicts_itself_is_refused(change: dict[str, Any]) -> None:
+    """Bytes of the right format that say two things are damaged, and said to be so in a sentence:
+    whoever recovers a market looks for another snapshot then."""
+    with pytest.raises(ValueError, match="this snapshot contradicts itself: ") as refused:
+        Market.restore(changed(FIRST_SNAPSHOT, **change))
+    assert not isinstance(refused.value, UnknownRules)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from attacking.stage import KEYED_COMMANDS, OTHER_TREE
-from laissez.model import Answer, AskBill, CancelOrder, PlaceOrder, Request, encode
+from laissez.model import Answer, AskBill, CancelOrder, PlaceOrder, Reply, Request, encode
 from raw_websocket import CONTINUATION, PING, TEXT, Closed, RawSocket, TurnedAway, frame
 
 SMALL_BUFFER = 4_096
@@ -157,16 +157,24 @@ def replays(plan: AttackPlan) -> Note:
 
 
 def explanations(plan: AttackPlan) -> Note:
-    ends, asked = time.monotonic() + plan.seconds, 0
+    return f"{_ask_bills(plan, explain=True)} bills explained"
+
+
+def bills(plan: AttackPlan) -> Note:
+    return f"{_ask_bills(plan, explain=False)} bills told"
+
+
+def _ask_bills(plan: AttackPlan, *, explain: bool) -> int:
+    """Ask for one bill after the other, within the allowance or beyond; how many came."""
+    ends, told = time.monotonic() + plan.seconds, 0
     with RawSocket(plan.url, plan.token) as raw:
         while (left := ends - time.monotonic()) > 0:
             raw.socket.settimeout(left)
             try:
-                raw.ask(AskBill(explain=True))
-                asked += 1
+                told += isinstance(raw.ask(AskBill(explain=explain)), Reply)
             except (TimeoutError, Closed):
                 break
-    return f"{asked} bills explained"
+    return told
 
 
 def requests_beyond(plan: AttackPlan) -> Note:
@@ -292,6 +300,7 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Note]] = {
         pongs,
         replays,
         explanations,
+        bills,
         requests_beyond,
         many_in_a_frame,
         unreadable,

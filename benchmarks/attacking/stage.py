@@ -14,6 +14,7 @@ from laissez.model import (
     AmendOrder,
     CancelOrder,
     ChangeFloor,
+    ChangeGuard,
     Instruction,
     OfferResource,
     PlaceOrder,
@@ -27,6 +28,10 @@ OTHER_TREE = "a100"
 HOLDINGS = 512
 PRICE_STEPS = 6_000
 STEPS_S_MAX = 15.0
+HELD_PRICE_STEPS = 49_000
+HOLD_S = 3_600
+FLOOR = 1_000
+HIGH = 1_000_000_000
 RESTING_ORDERS = 100_000
 FEED_ORDERS = 490
 KEYS_KEPT = 1_000
@@ -76,7 +81,7 @@ def send_all(url: str, token: str, asked: Sequence[Instruction]) -> int:
 
 def furnish(url: str, tokens: dict[str, str]) -> None:
     """Three trees; the victim's is its own."""
-    asked: list[Instruction] = [ChangeFloor(tree, 1_000) for tree in (TREE, WIDE_TREE, OTHER_TREE)]
+    asked: list[Instruction] = [ChangeFloor(tree, FLOOR) for tree in (TREE, WIDE_TREE, OTHER_TREE)]
     asked += [OfferResource(f"{TREE}/g0"), OfferResource(f"{OTHER_TREE}/g0")]
     asked += [
         OfferResource(f"{WIDE_TREE}/r{number // 64}/h{number // 8}/g{number}")
@@ -102,14 +107,26 @@ def a_long_feed(url: str, tokens: dict[str, str]) -> None:
 
 
 def many_price_steps(url: str, tokens: dict[str, str]) -> None:
-    """The attacker holds all of a tree, and somebody's price for it has changed often: one by one,
-    because what changes at one instant is one step."""
-    high = 1_000_000_000
-    send_all(url, tokens["attacker"], [PlaceOrder(WIDE_TREE, 1_000, high)] * HOLDINGS)
+    """The attacker holds all of a tree, and somebody's price for it has changed often."""
+    send_all(url, tokens["attacker"], [PlaceOrder(WIDE_TREE, FLOOR, HIGH)] * HOLDINGS)
+    _change_prices(url, tokens, PRICE_STEPS)
+
+
+def many_price_steps_under_a_hold(url: str, tokens: dict[str, str]) -> None:
+    """The same under a hold that lasts, at caps above and below these prices, and with nearly as
+    many changes as are kept if there is time for them."""
+    send_all(url, tokens["operator"], [ChangeGuard(WIDE_TREE, hold=HOLD_S * 1_000_000)])
+    caps = [2_000 + number * 2 for number in range(HOLDINGS)]
+    send_all(url, tokens["attacker"], [PlaceOrder(WIDE_TREE, FLOOR, cap) for cap in caps])
+    _change_prices(url, tokens, HELD_PRICE_STEPS)
+
+
+def _change_prices(url: str, tokens: dict[str, str], steps: int) -> None:
+    """One by one, because what changes at one instant is one step."""
     ends = time.monotonic() + STEPS_S_MAX
     with RawSocket(url, tokens["partner"]) as raw:
-        raw.ask(PlaceOrder(WIDE_TREE, 2_000, high - 1, "p"))
-        for number in range(PRICE_STEPS):
+        raw.ask(PlaceOrder(WIDE_TREE, 2_000, HIGH - 1, "p"))
+        for number in range(steps):
             raw.ask(AmendOrder("p", price=2_000 + number % 1_000))
             if time.monotonic() > ends:
                 break

@@ -29,6 +29,7 @@ import msgspec
 
 from laissez.market.meters import Meter
 from laissez.market.steps import NEVER, PressedNode, PressureStep, step_index
+from laissez.market.trunks import Trunk
 
 FEW = 8
 
@@ -64,6 +65,7 @@ class Book:
         "peak",
         "second",
         "steps",
+        "trunk",
     )
 
     def __init__(self, node: PressedNode, at: int) -> None:
@@ -80,6 +82,7 @@ class Book:
         self.born = at
         self.peak = 0
         self.meter: Meter | None = None
+        self.trunk: Trunk | None = None
 
     def add(self, order: Order, at: int) -> bool:
         """Post an order; True if what presses has changed."""
@@ -180,11 +183,13 @@ class Book:
         self.steps = []
         self.remember(now)
         self.steps = steps or self.steps
+        self.trunk = None
         self.peak = max(self.floor, self.first)
 
     def cut(self, oldest: int) -> None:
         """Forget what happened before `oldest`, the start of the oldest holding under here."""
         self.steps = self.steps_since(oldest)
+        self.trunk = None
         self.cut_at = 2 * len(self.steps) + 16
         if oldest == NEVER:
             self.meter = None

@@ -19,6 +19,7 @@ from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_on_path, uncapped_rate
 from laissez.market.steps import step_index, steps_before
+from laissez.market.trunks import Trunk, trunk_on
 from laissez.model.values import Cause, Segment
 
 CHANGES_PER_SEGMENT = 5
@@ -44,10 +45,12 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
     """What a holding's hold saves it from its start to `until`; after `now` nothing changes."""
     hold = leaf.hold
     assert hold is not None
-    counted = max(hold.counted, leaf.since)
-    if counted < min(now, hold.until):
-        hold.spared += ChargeTrace(leaf, books_on_path(leaf), now, counted).spared()
-        hold.counted = now
+    counted, end = max(hold.counted, leaf.since), min(now, hold.until)
+    if counted < end:
+        books = books_on_path(leaf)
+        trunk, below = trunk_on(books, counted, end, now)
+        hold.spared += ChargeTrace(leaf, books[below:], end, counted).spared(trunk)
+        hold.counted = end
     ahead = min(until, hold.until) - now
     if ahead <= 0:
         return hold.spared
@@ -70,13 +73,22 @@ class ChargeTrace:
             self.cap = leaf.hold.cap
         self.pasts = [book.steps for book in books]
 
-    def spared(self) -> int:
-        """What the hold saves: the integral of the rate above the cap while it lasts."""
-        return sum(
-            (max(floor, price) - self.cap) * (min(end, self.protected_until) - start)
-            for start, end, floor, price in self._pieces()
-            if start < self.protected_until and max(floor, price) > self.cap
-        )
+    def spared(self, trunk: Trunk | None) -> int:
+        """What the hold saves, if all of it lasts: the integral of the rate above the cap.
+
+        `trunk` is what pressed over the books that are traced. Where these press with more than the
+        cap, the trunk only counts above that.
+        """
+        total, since, pressing = 0, self.since, self.cap
+        for start, end, floor, price in self._pieces():
+            rate = max(floor, price, self.cap)
+            total += (rate - self.cap) * (end - start)
+            if trunk is not None and rate != pressing:
+                total += trunk.excess(pressing, self.owner, since, start)
+                since, pressing = start, rate
+        if trunk is not None:
+            total += trunk.excess(pressing, self.owner, since, self.until)
+        return total
 
     def _pieces(self) -> Iterator[tuple[int, int, int, int]]:
         """(from, to, floor, price) for each stretch in which nothing changes."""
@@ -114,16 +126,8 @@ class ChargeTrace:
         pieces = self._pieces_backwards(count * CHANGES_PER_SEGMENT)
         for before, (start, end, floor, price) in pieces:
             left_out = before
-            middle = min(max(start, self.protected_until), end)
-            rate: int = max(floor, price)
-            cause: Cause = "demand" if price > floor else "floor"
-            if middle < end:
-                _join_before(segments, middle, end, rate, cause)
-            if start < middle:
-                if rate > self.cap:
-                    _join_before(segments, start, middle, self.cap, "hold")
-                else:
-                    _join_before(segments, start, middle, rate, cause)
+            for segment in reversed(self._segments_of(start, end, floor, price)):
+                _join(segments, segment)
             if len(segments) > count:
                 break
         left_out += max(0, len(segments) - count)
@@ -181,33 +185,27 @@ class ChargeTrace:
         """The charge as (from, to, rate, cause), equal neighbours joined."""
         segments: list[Segment] = []
         for start, end, floor, price in self._pieces():
-            middle = min(max(start, self.protected_until), end)
-            rate: int = max(floor, price)
-            cause: Cause = "demand" if price > floor else "floor"
-            if start < middle:
-                if rate > self.cap:
-                    _join(segments, start, middle, self.cap, "hold")
-                else:
-                    _join(segments, start, middle, rate, cause)
-            if middle < end:
-                _join(segments, middle, end, rate, cause)
+            for segment in self._segments_of(start, end, floor, price):
+                _join(segments, segment)
         return segments
 
+    def _segments_of(self, start: int, end: int, floor: int, price: int) -> tuple[Segment, ...]:
+        """What one piece is charged and why: two segments, if a hold ends within it."""
+        rate: int = max(floor, price)
+        cause: Cause = "demand" if price > floor else "floor"
+        middle = self.protected_until
+        if rate <= self.cap or middle <= start:
+            return ((start, end, rate, cause),)
+        if middle >= end:
+            return ((start, end, self.cap, "hold"),)
+        return (start, middle, self.cap, "hold"), (middle, end, rate, cause)
 
-def _join(segments: list[Segment], start: int, end: int, rate: int, cause: Cause) -> None:
+
+def _join(segments: list[Segment], segment: Segment) -> None:
+    """Put a segment beside the last one, which it comes right after or right before."""
     if segments:
-        last = segments[-1]
-        if last[2] == rate and last[3] == cause:
-            segments[-1] = (last[0], end, rate, cause)
+        since, until, rate, cause = segments[-1]
+        if rate == segment[2] and cause == segment[3]:
+            segments[-1] = (min(since, segment[0]), max(until, segment[1]), rate, cause)
             return
-    segments.append((start, end, rate, cause))
-
-
-def _join_before(segments: list[Segment], start: int, end: int, rate: int, cause: Cause) -> None:
-    """Put a segment before all others; the list has the newest first."""
-    if segments:
-        first = segments[-1]
-        if first[2] == rate and first[3] == cause:
-            segments[-1] = (start, first[1], rate, cause)
-            return
-    segments.append((start, end, rate, cause))
+    segments.append(segment)

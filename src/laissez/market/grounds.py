@@ -29,8 +29,8 @@ class Ground:
         "_least",
         "_least_until",
         "_own",
+        "_rates",
         "_spans",
-        "_tables",
         "_total",
         "book",
         "changes",
@@ -61,7 +61,7 @@ class Ground:
         self.on_by: list[int] = []
         self._spans: list[int] = []
         self.episodes: dict[str, list[int]] = {}
-        self._tables: dict[tuple[int, int], SortedBlock] = {}
+        self._rates = LastingRates(self.on_others, self._spans)
         self._least: list[int] = []
         self._least_until: list[int] = []
         # What begins at `at` itself may yet change, if that is the present; `extend` takes it up.
@@ -183,32 +183,7 @@ class Ground:
             total += (rate - on_others[first]) * (times[first + 1] - since)
         if on_others[last] < rate:
             total += (rate - on_others[last]) * (until - times[last])
-        return total + self._shortfall_of_steps(rate, first + 1, last)
-
-    def _shortfall_of_steps(self, rate: int, index: int, end: int) -> int:
-        total = 0
-        on_others, spans = self.on_others, self._spans
-        while index < end:
-            size = 0
-            wider = BLOCK
-            while index % wider == 0 and index + wider <= end:
-                size = wider
-                wider *= BLOCKS_PER_BLOCK
-            if size:
-                table = self._tables.get((index, size))
-                if table is None:
-                    table = self._tables[index, size] = SortedBlock(
-                        on_others[index : index + size], spans[index : index + size]
-                    )
-                total += table.shortfall(rate)
-                index += size
-            else:
-                stop = min(end, index - index % BLOCK + BLOCK)
-                for charged, span in zip(on_others[index:stop], spans[index:stop], strict=True):
-                    if charged < rate:
-                        total += (rate - charged) * span
-                index = stop
-        return total
+        return total + self._rates.shortfall(rate, first + 1, last)
 
     def pressing_most_since(self, first: int) -> set[str]:
         """The tenants whose own order pressed most at some time since the change at `first`."""
@@ -246,9 +221,50 @@ class Ground:
         for position, pressure in enumerate(self.pressures):
             if pressure[2] is not None:
                 self.episodes.setdefault(pressure[2], []).append(position)
-        self._tables = {}
+        self._rates.renumber()
         position = bisect_right(self._least_until, oldest)
         del self._least[:position], self._least_until[:position]
+
+
+class LastingRates:
+    """Rates, one after the other, and how long each of them lasted; both lists may grow."""
+
+    __slots__ = ("_rates", "_spans", "_tables")
+
+    def __init__(self, rates: list[int], spans: list[int]) -> None:
+        self._rates = rates
+        self._spans = spans
+        self._tables: dict[tuple[int, int], SortedBlock] = {}
+
+    def renumber(self) -> None:
+        """Places in the lists are not what they were."""
+        self._tables = {}
+
+    def shortfall(self, rate: int, index: int, end: int) -> int:
+        """What those from a place on, up to another, lacked to a rate, over their time."""
+        total = 0
+        rates, spans = self._rates, self._spans
+        while index < end:
+            size = 0
+            wider = BLOCK
+            while index % wider == 0 and index + wider <= end:
+                size = wider
+                wider *= BLOCKS_PER_BLOCK
+            if size:
+                table = self._tables.get((index, size))
+                if table is None:
+                    table = self._tables[index, size] = SortedBlock(
+                        rates[index : index + size], spans[index : index + size]
+                    )
+                total += table.shortfall(rate)
+                index += size
+            else:
+                stop = min(end, index - index % BLOCK + BLOCK)
+                for charged, span in zip(rates[index:stop], spans[index:stop], strict=True):
+                    if charged < rate:
+                        total += (rate - charged) * span
+                index = stop
+        return total
 
 
 class SortedBlock:

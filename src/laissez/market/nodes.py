@@ -105,6 +105,10 @@ class Leaf(Member):
         return () if self.owner is None else (self.owner,)
 
     @property
+    def held(self) -> int:
+        return int(self.owner is not None)
+
+    @property
     def is_protected(self) -> bool:
         return self.hold is not None and not self.hold.over
 
@@ -137,6 +141,11 @@ class Scope(Branch):
     @property
     def is_leaf(self) -> bool:
         return False
+
+    @property
+    def held(self) -> int:
+        """How many leaves below have a holder."""
+        return sum(self.holders.values())
 
 
 class SiblingGroup(Branch):

@@ -22,7 +22,7 @@ from laissez.market.charges import metered
 from laissez.market.falling_due import empty_state, plan_all
 from laissez.market.guards import Descent, GuardSettings
 from laissez.market.nodes import Hold, Leaf, Scope, children_of
-from laissez.market.state import Account, State
+from laissez.market.state import State
 from laissez.market.steps import NEVER, PressureStep
 from laissez.market.summaries import renew_all
 from laissez.market.topology import attach_leaf, know_scope, place_scope, tree_named
@@ -193,18 +193,20 @@ def _capture_book(book: Book) -> BookState | None:
 # Reading --------------------------------------------------------------------------------------
 
 
+def _contradiction(what: str) -> ValueError:
+    """Bytes of the right format that no market can have written: they are damaged."""
+    return ValueError(f"this snapshot contradicts itself: {what}; restore from another one")
+
+
 def _rebuild(saved: MarketState) -> State:
     state = empty_state()
     state.now, state.sequence = saved.now, saved.sequence
     for tree_state in saved.trees:
-        tree = tree_named(state, tree_state.name)
-        tree.guard = tree_state.guard
-        tree.reference_window = tree_state.reference_window
-        tree.references = dict(tree_state.references)
-        tree.descents = {descent.scope: descent for descent in tree_state.descents}
-    _rebuild_nodes(state, saved.nodes)
+        _rebuild_tree(state, tree_state)
+    for node_state in saved.nodes:
+        _rebuild_node(state, node_state)
     for book_state in saved.books:
-        state.book_at(know_scope(state, book_state.scope)).floor = book_state.floor
+        state.book_at(_known_scope(state, book_state.scope)).floor = book_state.floor
     for order_state in saved.orders:
         _rebuild_order(state, order_state)
     steps = {book_state.scope: book_state.steps for book_state in saved.books}
@@ -212,38 +214,67 @@ def _rebuild(saved: MarketState) -> State:
         if node.book is not None:
             node.book.recall(steps.get(path, []), saved.now)
     for account_state in saved.accounts:
-        account = state.accounts.setdefault(account_state.name, Account(account_state.name))
-        account.settled = account_state.settled
-        state.revenue_settled += account.settled
-        for path in account_state.holdings:
-            leaf = state.nodes[path]
-            assert isinstance(leaf, Leaf)
-            leaf.owner = account.name
-            account.holdings[path] = leaf
+        _rebuild_account(state, account_state)
+    _check_owners(state)
+    for tree in state.trees.values():
+        for descent in tree.descents.values():
+            if descent.pending and descent.scope not in state.nodes:
+                raise _contradiction(f"a floor falls at {descent.scope!r}, where there is none")
     for root in state.roots:
         renew_all(root)
     plan_all(state)
     return state
 
 
-def _rebuild_nodes(state: State, nodes: list[NodeState]) -> None:
-    for saved in nodes:
-        if not saved.is_leaf:
-            scope = know_scope(state, saved.path)
-            assert isinstance(scope, Scope)
-            place_scope(state, scope)
-            continue
-        leaf = attach_leaf(state, saved.path, saved.attributes)
-        leaf.owner, leaf.limit, leaf.since = saved.owner, saved.limit, saved.since
-        leaf.reading = -saved.metered
-        if saved.hold is not None:
-            hold = saved.hold
-            leaf.hold = Hold(hold.until, hold.cap, hold.sequence)
-            leaf.hold.limit_was_put_off, leaf.hold.over = hold.limit_was_put_off, hold.over
+def _rebuild_tree(state: State, saved: TreeState) -> None:
+    tree, guard = tree_named(state, saved.name), saved.guard
+    if (guard.rise is not None or guard.fall is not None) and (guard.window or 0) < 1:
+        raise _contradiction(f"the guard of {saved.name!r} has no window to measure in")
+    tree.guard = guard
+    tree.reference_window = saved.reference_window
+    tree.references = dict(saved.references)
+    tree.descents = {descent.scope: descent for descent in saved.descents}
+
+
+def _rebuild_node(state: State, saved: NodeState) -> None:
+    if saved.path in state.nodes and state.nodes[saved.path].is_leaf:
+        raise _contradiction(f"resource {saved.path!r} is in it twice")
+    if not saved.is_leaf:
+        scope = _known_scope(state, saved.path)
+        assert isinstance(scope, Scope)
+        place_scope(state, scope)
+        return
+    above = _known_scope(state, saved.path.rpartition("/")[0])
+    if not isinstance(above, Scope) or saved.path in state.nodes:
+        raise _contradiction(f"{saved.path!r} can't be a resource where it is")
+    leaf = attach_leaf(state, saved.path, saved.attributes)
+    leaf.owner, leaf.limit, leaf.since = saved.owner, saved.limit, saved.since
+    leaf.reading = -saved.metered
+    if saved.hold is not None:
+        hold = saved.hold
+        leaf.hold = Hold(hold.until, hold.cap, hold.sequence)
+        leaf.hold.limit_was_put_off, leaf.hold.over = hold.limit_was_put_off, hold.over
+
+
+def _known_scope(state: State, path: str) -> Leaf | Scope:
+    """The node at a path, which is under no leaf."""
+    node = state.nodes.get(path)
+    if node is not None:
+        return node
+    above = path.rpartition("/")[0]
+    while above:
+        if isinstance(state.nodes.get(above), Leaf):
+            raise _contradiction(f"{path!r} is under the resource {above!r}")
+        above = above.rpartition("/")[0]
+    if not path:
+        raise _contradiction("a resource has no tree, or a scope no name")
+    return know_scope(state, path)
 
 
 def _rebuild_order(state: State, saved: OrderState) -> None:
-    node = know_scope(state, saved.scope)
+    if saved.id in state.orders:
+        raise _contradiction(f"order {saved.id!r} is in it twice")
+    node = _known_scope(state, saved.scope)
     account = state.account(saved.tenant)
     order = Order(
         saved.id,
@@ -256,3 +287,27 @@ def _rebuild_order(state: State, saved: OrderState) -> None:
     )
     state.orders[order.id] = account.orders[order.id] = order
     state.book_at(node).add(order, state.now)
+
+
+def _rebuild_account(state: State, saved: AccountState) -> None:
+    account = state.account(saved.name)
+    account.settled = saved.settled
+    state.revenue_settled += account.settled
+    for path in saved.holdings:
+        leaf = state.nodes.get(path)
+        if not isinstance(leaf, Leaf) or leaf.owner != account.name:
+            raise _contradiction(f"{account.name!r} holds {path!r}, which says otherwise")
+        leaf.owner = account.name  # the same text, and not one for each leaf
+        account.holdings[path] = leaf
+
+
+def _check_owners(state: State) -> None:
+    """Everything that has an owner is held by that account, and nothing else has a hold."""
+    for node in state.nodes.values():
+        if not isinstance(node, Leaf):
+            continue
+        account = None if node.owner is None else state.accounts.get(node.owner)
+        if node.owner is not None and (account is None or node.path not in account.holdings):
+            raise _contradiction(f"{node.path!r} is {node.owner!r}'s, whose account says otherwise")
+        if node.owner is None and node.hold is not None:
+            raise _contradiction(f"{node.path!r} has a hold, and nobody holds it")

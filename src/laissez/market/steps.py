@@ -37,6 +37,9 @@ class PressedNode(Protocol):
     @property
     def holders(self) -> Collection[str]: ...
 
+    @property
+    def held(self) -> int: ...
+
 
 class Past(Protocol):
     """Something that has steps: a book."""
