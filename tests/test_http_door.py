@@ -370,3 +370,13 @@ def test_a_trader_stays_as_long_as_it_likes(
     ):
         time.sleep(0.4)
         assert isinstance(ada.ask(AskStatus()), Reply)
+
+
+def test_who_speaks_no_http_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A port scanner, or TLS where there is none, is turned away without a line in the log."""
+    with served(tmp_path) as service:
+        for sent in (b"\x16\x03\x01\x02\x00\x01\x00", b"hello?\r\n\r\n"):
+            with contextlib.closing(dial(service.url)) as connection:
+                connection.sendall(sent)
+                hear_all(connection)
+    assert caplog.records == []

@@ -9,6 +9,7 @@ as one of its connections, and what waits in it unread as its own.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from uvicorn.protocols.http import h11_impl
@@ -27,11 +28,17 @@ VISITOR = "visitor"
 HTTP = "http"
 
 
+# uvicorn warns of every connection that speaks no HTTP: whoever knocks could fill the log.
+_errors_log = logging.getLogger("laissez.http")
+_errors_log.setLevel(logging.ERROR)
+
+
 class PatientHttp(H11Protocol):
     """One HTTP connection, with as much patience as is due."""
 
     def __init__(self, visitor: Visitor, unread: UnreadBytes, **options: Any) -> None:
         super().__init__(**options)
+        self.logger = _errors_log
         self.app_state = {**self.app_state, VISITOR: visitor, HTTP: self}
         self.principal: Principal | None = None
         self.unread = 0
