@@ -217,9 +217,10 @@ def test_an_operator_is_told_what_it_may_have_meant(shop: Shop, words: tuple[str
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("qoute", "h100"), "Did you mean 'quote'? See 'laissez --help'"),
-        (("topology", "aply"), "Did you mean 'apply'?"),
-        (("buy", "h100", "--limt", "3"), "'--limit'"),
+        (("qoute", "h100"), "; did you mean 'quote'? See 'laissez --help'"),
+        (("topology", "aply"), "; did you mean 'apply'?"),
+        (("buy", "h100", "--limt", "3"), "; did you mean '--limit' or '--wait'? See"),
+        (("buy", "--liimt", "3"), "; did you mean '--limit' or '--wait'? See"),
     ],
 )
 def test_commands_and_options_are_suggested(shop: Shop, words: tuple[str, ...], meant: str) -> None:
@@ -284,7 +285,7 @@ def test_many_orders_keep_to_the_allowance(shop: Shop, monkeypatch: pytest.Monke
     assert "'laissez cancel --all'" in result.stderr
     assert shop.counter.now >= NOON_US + 2_500_000
     assert len(client.orders()) == 600
-    told = shop.text("cancel", "--all")
+    told = shop.text("cancel", "--all", "--yes")
     assert told.endswith("600 of 600 done\n") and len(told.splitlines()) < 30
     assert client.orders() == ()
     bought = shop.json("buy", "h100", "--count", "300", "--price", "1", exit_code=3)
@@ -323,7 +324,7 @@ def test_an_interruption_between_orders_says_what_was_done(
     assert "stopped with 500 orders left; up to 250 of them may be" in result.stderr
     assert "'laissez cancel --all' ends them" in result.stderr
     allowance.interrupt_at = allowance.calls + 2
-    result = shop.run("cancel", "--all")
+    result = shop.run("cancel", "--all", "--yes")
     assert result.exit_code == 130 and "stopped after 250 of 500" in result.stderr
     assert len(client.orders()) == 250
 

@@ -61,9 +61,7 @@ def _by_rack(resources: tuple[Resource, ...]) -> list[list[Resource]]:
     return list(racks.values())
 
 
-def _resources_table(
-    racks: list[list[Resource]], tenants: Sequence[str], width: int
-) -> Table:
+def _resources_table(racks: list[list[Resource]], tenants: Sequence[str], width: int) -> Table:
     """A rack is a row, or several where a terminal is narrow; no cell is ever cut."""
     names = [rack[0].resource.rpartition("/")[0] for rack in racks]
     # As narrow as the names allow: each row that is saved is a row for news. Whoever holds nothing
