@@ -380,11 +380,11 @@ def test_the_sample_on_a_terminal(tmp_path: Path) -> None:
         service.send_signal(signal.SIGINT)
         read_terminal(master, terminal, lambda: False)
         assert service.wait(PATIENCE_S) == 0
-        assert not terminal.is_other_screen
         assert "typed meanwhile" not in terminal.text()
         left = " ".join(terminal.text().split())
         assert "to go on with it" in left
         assert f"up --sample --port 0 {tmp_path / 'sample'}" in left
+        assert not terminal.is_other_screen
     finally:
         service.kill()
         service.wait()
