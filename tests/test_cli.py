@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from counter import NOON_US, CounterClient
-from laissez.cli.terminal import amounts
+from laissez.cli.terminal import amounts, output
 from laissez.cli.terminal.exits import MEANINGS
 from laissez.client import Client
-from laissez.client.errors import ConnectionFailed, LoginNeeded, Refusal
+from laissez.client.errors import BadAddress, ConnectionFailed, LoginNeeded, Refusal
 from laissez.client.login import read_login
 from laissez.model import (
     Answer,
@@ -194,7 +194,11 @@ def test_buy_tells_what_it_won_when_the_service_goes_away(
     monkeypatch.setattr(client, "holdings", lose)
     words = ("buy", "h100", "--count", "4", "--price", "2", "--wait", "1m")
     result = shop.run(*words)
-    assert result.exit_code == 4 and result.stderr.endswith("laissez: nobody answers\n")
+    assert result.exit_code == 4
+    # First the reason, then what follows from it.
+    assert result.stderr == (
+        "laissez: nobody answers\nlaissez: the order lives on; 'laissez cancel o-8' ends it\n"
+    )
     assert "h100/east/r2/g0" in result.stdout and "3 of 4 filled; 1 waits: o-8" in result.stdout
 
 
@@ -347,8 +351,56 @@ def test_cancel(shop: Shop) -> None:
     assert shop.text("cancel", "o-5") == "order o-5 is cancelled\n"
     (refused,) = shop.json("cancel", "o-5", exit_code=1)
     assert refused["events"][-1]["code"] == "unknown_order"
-    assert "o-6 is cancelled" in shop.text("cancel", "--all")
+    assert "Cancel 2 orders? [y/N]" in shop.error("cancel", "--all", exit_code=1, typed="n\n")
+    assert "o-6 is cancelled" in shop.text("cancel", "--all", typed="y\n")
     assert shop.text("cancel", "--all") == "you have no order to cancel\n"
+    shop.run("buy", "h100", "--price", "1")
+    assert "is cancelled" in shop.text("cancel", "--all", "--yes")
+
+
+def test_a_question_stays_out_of_the_output(shop: Shop) -> None:
+    """What is not an answer is said to be none, on stderr like the question: a program finds
+    nothing but JSON on stdout. Where there is nobody to answer, only options that the command has
+    are named."""
+    shop.run("buy", "h100", "--price", "1")
+    asked = shop.run("cancel", "--all", "--json", typed="what\ny\n")
+    assert asked.exit_code == 0 and json.loads(asked.stdout)
+    assert "laissez: that is no answer; type y or n\n" in asked.stderr
+    shop.run("buy", "h100", "--price", "1")
+    assert "--dry-run" not in shop.error("cancel", "--all", exit_code=2)
+    shop.run("buy", "h100", "--price", "9")
+    assert "--dry-run" in shop.error("release", "--all", exit_code=2)
+
+
+def test_a_limit_below_the_rate_waits_for_a_guard(shop: Shop) -> None:
+    """While a guard keeps what was won, a limit below the rate says how long that lasts."""
+    shop.operator.do(ChangeGuard("h100", hold=3_000_000, window=1_000_000))
+    shop.run("buy", "h100", "--limit", "6")
+    told = shop.text("limit", "h100/east/r1/g0", "1.00")
+    assert told.endswith("it is below the rate, $2.00/h; safe for 3s more, then it goes\n")
+    assert "below" not in shop.text("limit", "h100/east/r1/g0", "4.00")
+
+
+def test_what_is_not_there_is_told_to_the_operator(shop: Shop) -> None:
+    """A scope or a tree that may be mistyped is done or shown, and said to be empty."""
+    shop.become("operator")
+    quoted = shop.run("quote", "h10", "--json")
+    assert quoted.exit_code == 0 and json.loads(quoted.stdout)[0]["rate_micros_per_hour"] is None
+    assert "there is nothing under h10; did you mean h100?" in quoted.stderr
+    assert "h10 has no guards; did you mean h100?" in shop.run("guard", "off", "h10").stderr
+    assert "--window 1s" in shop.error("guard", "set", "h100", "--rise", "25%", exit_code=2)
+    assert "--tenant NAME" in shop.error("bill", exit_code=2)
+    assert "--tenant NAME" in shop.error("tokens", "create", "--role", "tenant", exit_code=2)
+
+
+def test_an_address_is_never_broken(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a table is wider than the terminal, attributes stand on a line of their own."""
+    assert "h100/east/r1/g0" in shop.text("buy", "h100", "--limit", "6")
+    monkeypatch.setattr(output, "_width", lambda: 70)
+    lines = shop.text("holdings").splitlines()
+    assert lines[2].startswith("h100/east/r1/g0") and lines[3] == "  address=r1.example"
+    monkeypatch.setattr(output, "_width", lambda: 40)
+    assert "h100/east/r1/g0: address=r1.example" in shop.text("holdings").splitlines()
 
 
 # --- holding ------------------------------------------------------------------------------------
@@ -679,6 +731,7 @@ def test_drain_counts_those_who_were_there_after_the_cordon(
     ("error", "exit_code", "code"),
     [
         (LoginNeeded("log in with `laissez login`"), 5, "login_needed"),
+        (BadAddress("give it as http://HOST:PORT"), 2, "bad_address"),
         (ConnectionFailed("nobody answers at http://localhost:1"), 4, "unreachable"),
         (Refusal("busy", "too many requests are waiting"), 1, "busy"),
         (Refusal("unauthenticated", "this token has expired"), 5, "unauthenticated"),

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import lzma
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from laissez.cli.terminal.exits import MEANINGS
 from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.offline import grant
 from laissez.exchange.pipeline import Exchange, Ticket
+from laissez.exchange.sqlite_format import FORMAT
 from laissez.exchange.sqlite_journal import FILE_NAME, SqliteJournal
 from laissez.model import ChangeFloor, Instruction, OfferResource, PlaceOrder, Refused
 
@@ -106,6 +109,27 @@ def test_info(folder: Path) -> None:
     assert "last entry" in told and "ago)" in told
 
 
+def test_info_shows_the_format_on_the_disk(folder: Path, tmp_path: Path) -> None:
+    """The format is that of the file: an old one, which is read as it is, has its own."""
+    assert run_json("journal", "info", str(folder))["format"] == FORMAT
+    assert re.search(rf"format +{FORMAT}\b", text("journal", "info", str(folder)))
+    old = REPO / "tests" / "old_journals" / "format-1" / "stopped" / f"{FILE_NAME}.xz"
+    (tmp_path / FILE_NAME).write_bytes(lzma.decompress(old.read_bytes()))
+    assert run_json("journal", "info", str(tmp_path))["format"] == 1
+
+
+def test_info_counts_the_write_ahead_log(folder: Path) -> None:
+    """What a running service has not moved into the file yet is on the disk, too."""
+    journal = SqliteJournal(folder)
+    _, token = new_token("operator", None, at=0)
+    grant(journal, token)
+    size = run_json("journal", "info", str(folder))["size_bytes"]
+    log = (folder / f"{FILE_NAME}-wal").stat().st_size
+    assert log > 0
+    assert size == (folder / FILE_NAME).stat().st_size + log
+    journal.close()
+
+
 def test_info_of_a_new_journal(tmp_path: Path) -> None:
     """A journal without an entry has no last one."""
     SqliteJournal(tmp_path).close()
@@ -156,7 +180,10 @@ def test_export(folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "entries.jsonl"
     assert text("journal", "export", str(folder), "-o", str(file)) == f"5 entries are in {file}\n"
     assert [json.loads(line) for line in file.read_text().splitlines()] == lines
-    assert run_json("journal", "export", str(folder), "-o", str(file))["entries"] == 5
+    again = run("journal", "export", str(folder), "-o", str(file))
+    assert again.exit_code == 2 and "say --force" in again.stderr
+    told = run_json("journal", "export", str(folder), "-o", str(file), "--force")
+    assert told["entries"] == 5
 
 
 def test_backup_while_the_journal_is_written(folder: Path, tmp_path: Path) -> None:

@@ -216,9 +216,10 @@ def test_an_operator_is_told_what_it_may_have_meant(shop: Shop, words: tuple[str
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("qoute", "h100"), "Did you mean 'quote'? See 'laissez --help'"),
-        (("topology", "aply"), "Did you mean 'apply'?"),
-        (("buy", "h100", "--limt", "3"), "'--limit'"),
+        (("qoute", "h100"), "; did you mean 'quote'? See 'laissez --help'"),
+        (("topology", "aply"), "; did you mean 'apply'?"),
+        (("buy", "h100", "--limt", "3"), "; did you mean '--limit' or '--wait'? See"),
+        (("buy", "--liimt", "3"), "; did you mean '--limit' or '--wait'? See"),
     ],
 )
 def test_commands_and_options_are_suggested(shop: Shop, words: tuple[str, ...], meant: str) -> None:
@@ -260,7 +261,7 @@ def test_many_orders_are_summed_up(shop: Shop) -> None:
     assert result.stdout.endswith("600 wait: o-5, o-6, o-7, o-8, o-9 and 595 more\n")
     assert "'laissez cancel --all'" in result.stderr
     assert len(client.orders()) == 600
-    told = shop.text("cancel", "--all")
+    told = shop.text("cancel", "--all", "--yes")
     assert told.endswith("600 of 600 done\n") and len(told.splitlines()) < 30
     assert client.orders() == ()
     bought = shop.json("buy", "h100", "--count", "300", "--price", "1", exit_code=3)
@@ -308,7 +309,7 @@ def test_who_is_stopped_between_orders_is_told_what_was_done(
     assert result.exit_code == exit_code
     assert "0 of 1,000 filled; 500 wait" in result.stdout
     assert of_the_rest in result.stderr and "'laissez cancel --all' ends them" in result.stderr
-    result = shop.run("cancel", "--all")
+    result = shop.run("cancel", "--all", "--yes")
     assert result.exit_code == exit_code and len(client.orders()) == 250
     assert ("stopped after 250 of 500" in result.stderr) == (exit_code == 130)
 

@@ -84,7 +84,7 @@ def test_from_login_to_bill(service: Served, operator: Desk, tmp_path: Path) -> 
     ml.run("limit", first, "2.90")
     ml.run("buy", "h100", "--price", "0.50", exit_code=3)
     assert "raise the limit" in ml.run("orders", "--why")
-    ml.run("cancel", "--all")
+    ml.run("cancel", "--all", "--yes")
     ml.run("release", "--all", "--yes")
     assert ml.json("bill", "--explain")["charge_micros_us_per_hour"] > 0
     assert operator.json("tenants")[0]["tenant"] == "ml"
@@ -161,7 +161,7 @@ def test_more_orders_than_the_allowance(tmp_path: Path) -> None:
         operator.run("topology", "apply", CLUSTER)
         bought = ml.json("buy", "h100", "--count", "700", "--price", "0.01", exit_code=3)
         assert len(bought["waiting"]) == 700 and bought["refused"] == []
-        assert ml.run("cancel", "--all").endswith("700 of 700 done\n")
+        assert ml.run("cancel", "--all", "--yes").endswith("700 of 700 done\n")
         assert ml.json("orders") == []
 
 

@@ -19,6 +19,7 @@ from fake_exchange import TOKEN, FakeExchange
 from laissez.cli.main import cli
 from laissez.client import (
     AsyncClient,
+    BadAddress,
     ChangeRejected,
     Client,
     ConnectionFailed,
@@ -128,6 +129,8 @@ def test_a_saved_token_goes_only_where_it_belongs(monkeypatch: pytest.MonkeyPatc
         ("http://", TOKEN),
         ("http://x.example:port", TOKEN),
         ("http://me:hunter2@x.example", TOKEN),
+        ("http://x.example:99999", TOKEN),
+        ("http://x.example:0", TOKEN),
         ("http://x.example", "two\r\nX-Lines: 1"),
         ("http://x.example", "tökén"),
     ],
@@ -137,6 +140,21 @@ def test_a_login_that_can_not_work_is_refused(url: str, token: str) -> None:
     with pytest.raises(LoginNeeded) as error:
         Client(url, token)
     assert "hunter2" not in str(error.value) and token not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("127.0.0.1:7070", "give it as http://HOST:PORT or https://HOST:PORT"),
+        ("localhost:7070", "give it as http://HOST:PORT or https://HOST:PORT"),
+        ("http://127.0.0.1:99999", "a number from 1 to 65535"),
+        ("http://127.0.0.1:port", "a number from 1 to 65535"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said(url: str, sentence: str) -> None:
+    """An address that is none is an error of its own, and says what to give instead."""
+    with pytest.raises(BadAddress, match=sentence):
+        Client(url, TOKEN)
 
 
 # --- money and time -----------------------------------------------------------------------------

@@ -246,7 +246,12 @@ def test_an_exchange_that_comes_back_is_found(exchange: FakeExchange) -> None:
     ("status", "body", "kind", "text"),
     [
         (401, b"", Unauthenticated, "token"),
-        (401, b'{"code":"unauthenticated","detail":"show a token"}', Unauthenticated, "show a tok"),
+        (
+            401,
+            b'{"code":"unauthenticated","detail":"show a token"}',
+            Unauthenticated,
+            "ask the operator",
+        ),
         (403, b'{"code":"forbidden","detail":"not you"}', Refusal, "not you"),
         (404, b"<html>", ConnectionFailed, "no exchange"),
     ],
@@ -326,6 +331,24 @@ async def shake_hands(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Accept: " + base64.b64encode(accept) + b"\r\n\r\n"
     )
+
+
+def test_https_to_a_service_that_speaks_http() -> None:
+    """It is said at once, with the address to use, and not called a version number."""
+
+    async def answer_in_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+
+    async def main() -> None:
+        async with raw_exchange(answer_in_http) as url:
+            wrong = url.replace("http://", "https://")
+            async with AsyncClient(wrong, TOKEN) as client:
+                with pytest.raises(ConnectionFailed, match=f"http, not https; .* as {url}$"):
+                    await client.status()
+
+    asyncio.run(main())
 
 
 def test_a_handshake_that_nobody_waits_for_leaves_nothing() -> None:

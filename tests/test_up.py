@@ -281,6 +281,46 @@ def test_frames_do_not_pile_up(tmp_path: Path) -> None:
     assert terminal.text().count(TO_COPY[0]) == 1
 
 
+def test_what_was_scrolled_away_comes_back() -> None:
+    """Whatever else writes to the terminal, the whole picture is there again some seconds later,
+    and not sooner: a selection of the line to copy lasts."""
+    now_s = [0.0]
+    terminal, file = Terminal(80, 24), io.StringIO()
+    console = Console(file=file, force_terminal=True, color_system="standard")
+    console.size = ConsoleDimensions(80, 24)
+    painter = Painter(console, TO_COPY, clock_s=lambda: now_s[0])
+
+    def look() -> str:
+        painter.paint(a_scene())
+        terminal.write(file.getvalue())
+        file.seek(0)
+        file.truncate()
+        return terminal.text()
+
+    whole = look()
+    terminal.write("\r\n" * 30)
+    now_s[0] = 1.0
+    assert TO_COPY[1] not in look()
+    now_s[0] = 10.0
+    assert look() == whole
+
+
+def test_there_is_room_for_news() -> None:
+    """On 80 by 24, names that are short leave four to a row, and more rows for what just moved."""
+    scene, file = a_scene(), io.StringIO()
+    scene.resources = tuple(
+        Resource(each.resource, "linus", 3_200_000, {}) for each in scene.resources
+    )
+    console = Console(file=file, force_terminal=True, color_system="standard")
+    console.size = ConsoleDimensions(80, 24)
+    scene.tenants = (TenantSummary("linus", 1, 1, 0),)
+    Painter(console, TO_COPY).paint(scene)
+    terminal = Terminal(80, 24)
+    terminal.write(file.getvalue())
+    assert any(row.count("linus $3.20") == 4 for row in terminal.rows())
+    assert sum(" goes from a to b" in row for row in terminal.rows()) >= 7
+
+
 def set_size(terminal: int, width: int, height: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
@@ -335,9 +375,15 @@ def test_the_sample_on_a_terminal(tmp_path: Path) -> None:
         assert found is not None
         with Client(found[1], found[2]) as guest:
             assert guest.status().tenant == "guest"
+        os.write(master, b"typed meanwhile\n")
+        assert not termios.tcgetattr(master)[3] & termios.ECHO
         service.send_signal(signal.SIGINT)
         read_terminal(master, terminal, lambda: False)
         assert service.wait(PATIENCE_S) == 0
+        assert "typed meanwhile" not in terminal.text()
+        left = " ".join(terminal.text().split())
+        assert "to go on with it" in left
+        assert f"up --sample --port 0 {tmp_path / 'sample'}" in left
         assert not terminal.is_other_screen
     finally:
         service.kill()

@@ -22,6 +22,7 @@ from laissez.client.advice import Preview
 from laissez.client.async_client import AsyncClient
 from laissez.client.client import Client, Held
 from laissez.client.errors import (
+    BadAddress,
     ChangeRejected,
     ConnectionFailed,
     LaissezError,
@@ -38,6 +39,7 @@ from laissez.client.login import Login, find_login, forget_login, read_login, sa
 __all__ = [
     "AsyncClient",
     "AsyncHeld",
+    "BadAddress",
     "ChangeRejected",
     "Client",
     "ConnectionFailed",

@@ -224,6 +224,13 @@ async def dial(
             f"the certificate of {login.url} is not trusted ({error.verify_message}); give the "
             "file of its authority as ca_file, or in the variable LAISSEZ_CA_FILE"
         ) from None
+    except ssl.SSLError as error:
+        if error.reason != "WRONG_VERSION_NUMBER":
+            raise Unreachable(str(error)) from None
+        raise Hopeless(
+            f"the service at {login.url} speaks http, not https; give its address as "
+            f"http{login.url.removeprefix('https')}"
+        ) from None
     except TimeoutError:
         connection.abandon()
         raise Unreachable("it does not answer") from None
@@ -245,11 +252,12 @@ def _turned_away(error: WSInvalidStatusError, url: str) -> Exception:
         problem = msgspec.json.decode(error.raw_body or b"", type=_Problem)
     except msgspec.DecodeError:
         problem = None
-    if problem is not None:
-        return TurnedAway(Refused(None, problem.code, problem.detail))
     if status == HTTPStatus.UNAUTHORIZED:
+        # A program that uses the SDK sends no headers, so the exchange's own advice is not for it.
         message = "the token is unknown, expired or revoked; ask the operator for a new one"
         return TurnedAway(Refused(None, ServiceCode.UNAUTHENTICATED, message))
+    if problem is not None:
+        return TurnedAway(Refused(None, problem.code, problem.detail))
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unreachable(f"HTTP {int(status)}")
     return Hopeless(f"{url} answers with HTTP {int(status)} and is no exchange; check the address")

@@ -2,6 +2,7 @@
 
     LaissezError
     ├── LoginNeeded          there is no address or no token to go with
+    │   └── BadAddress       what was given as the address is none
     ├── ConnectionFailed     the exchange could not be reached, or did not answer, for too long
     ├── NotFilled            a hold did not get its resource
     └── Refusal              the exchange said no: a code for programs, a sentence for people
@@ -24,6 +25,10 @@ class LaissezError(Exception):
 
 class LoginNeeded(LaissezError):
     """There is no address or no token to go with; the sentence says where to put them."""
+
+
+class BadAddress(LoginNeeded):
+    """What was given as the address of an exchange is none; the sentence says what one is."""
 
 
 class ConnectionFailed(LaissezError):

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from laissez.client.errors import LoginNeeded
+from laissez.client.errors import BadAddress, LoginNeeded
 
 URL_VARIABLE = "LAISSEZ_URL"
 TOKEN_VARIABLE = "LAISSEZ_TOKEN"
@@ -46,13 +46,13 @@ def find_login(url: str | None = None, token: str | None = None) -> Login:
     if saved is None:
         missing = "address" if not url else "token"
         raise LoginNeeded(
-            f"there is no {missing} of an exchange; log in with `laissez login`, set "
-            f"{URL_VARIABLE} and {TOKEN_VARIABLE}, or give url and token"
+            f"there is no {missing} of an exchange; log in with 'laissez login', or set "
+            f"{URL_VARIABLE} and {TOKEN_VARIABLE}"
         )
     if url and checked(url, saved.token).url != saved.url:
         raise LoginNeeded(
-            f"the saved token is for {saved.url} and is not sent anywhere else; log in at "
-            f"{_bare(url)}, set {TOKEN_VARIABLE}, or give a token"
+            f"the saved token is for {saved.url} and is not sent anywhere else; log in with "
+            f"'laissez login {_bare(url)}', or set {TOKEN_VARIABLE}"
         )
     return checked(saved.url, token or saved.token)
 
@@ -110,16 +110,27 @@ def login_file() -> Path:
 
 def checked(url: str, token: str) -> Login:
     """A login whose address is one and whose token fits into a header."""
-    try:
-        parts = urlsplit(url)
-        known = parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
-    except ValueError:
-        known = False
-    if not known or parts.query or parts.fragment or parts.username or parts.password:
-        raise LoginNeeded(f"{_bare(url)!r} is no address; give it as https://HOST:PORT")
+    _check_address(url)
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise LoginNeeded("the token has characters that no token has; copy it once more")
     return Login(url.rstrip("/"), token)
+
+
+def _check_address(url: str) -> None:
+    form = "give it as http://HOST:PORT or https://HOST:PORT"
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BadAddress(f"{_bare(url)!r} is no address; {form}") from None
+    known = parts.scheme in ("http", "https") and parts.hostname
+    if not known or parts.query or parts.fragment or parts.username or parts.password:
+        raise BadAddress(f"{_bare(url)!r} is no address; {form}")
+    try:
+        is_port = parts.port != 0
+    except ValueError:
+        is_port = False
+    if not is_port:
+        raise BadAddress(f"{_bare(url)!r} has no port that can be: give a number from 1 to 65535")
 
 
 def _bare(url: str) -> str:

@@ -88,6 +88,7 @@ class SqliteJournal:
         self._connection = _connect(self.path, "?mode=ro" if read_only else "")
         self._opened.callback(self._connection.close)
         written_in = self._format()
+        self.format = written_in if read_only else FORMAT
         if not read_only:
             self._execute("PRAGMA journal_mode=WAL")
             self._execute("PRAGMA synchronous=FULL")

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import os
+import sys
+import termios
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from rich.console import Console
@@ -120,11 +123,38 @@ async def _show(
         await stop.wait()
         return
     painter = Painter(console, directions)
-    with console.screen(hide_cursor=True):
+    with _keys_not_echoed(), console.screen(hide_cursor=True):
         while not stop.is_set():
             painter.paint(scene)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(stop.wait(), 1 / FRAMES_PER_S)
+
+
+@contextlib.contextmanager
+def _keys_not_echoed() -> Iterator[None]:
+    """What is typed meanwhile is neither shown in the picture nor left to whoever reads next.
+
+    In the background of a shell it stays as it is: changing it from there would stop us.
+    """
+    keys = sys.stdin.fileno() if sys.stdin is not None and sys.stdin.isatty() else None
+    if keys is None or _is_in_background(keys):
+        yield
+        return
+    before = termios.tcgetattr(keys)
+    quiet = termios.tcgetattr(keys)
+    quiet[3] &= ~termios.ECHO
+    termios.tcsetattr(keys, termios.TCSADRAIN, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keys, termios.TCSAFLUSH, before)
+
+
+def _is_in_background(terminal: int) -> bool:
+    try:
+        return os.tcgetpgrp(terminal) != os.getpgrp()
+    except OSError:  # it is no shell's terminal
+        return False
 
 
 def _is_painted(console: Console) -> bool:

@@ -6,13 +6,15 @@ and has as many rows as are left; where there are too few, older news go first.
 
 `Painter` shows it on the terminal's other screen, from the same corner each time, so that nothing
 piles up when the terminal is resized, and what was there before is back at the end. What is to be
-copied is painted once for each size, so that a selection of it lasts.
+copied is painted anew every few seconds only, so that a selection of it lasts a while: it has to
+be, because anything else that is written to the terminal may scroll it away.
 """
 
 from __future__ import annotations
 
+import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from rich.cells import cell_len
@@ -30,6 +32,7 @@ COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red", "bright_cyan", "
 US_PER_S = 1_000_000
 CELLS_MAX = 8
 GAP = "  "
+REPAINT_S = 5.0
 HOME = "\x1b[H"
 CLEAR_TO_END_OF_LINE = "\x1b[K"
 CLEAR_BELOW = "\x1b[J"
@@ -43,7 +46,7 @@ def colour_of(tenant: str | None) -> str:
 def picture(scene: MarketScene, width: int) -> RenderableType:
     """Everything as it is now, the latest last but the news, which are the latest first."""
     return Group(
-        _resources_table(_by_rack(scene.resources), width),
+        _resources_table(_by_rack(scene.resources), [t.tenant for t in scene.tenants], width),
         Text(),
         _tenants_table(scene.tenants),
         Rule("what just moved, and why", style="dim", align="left"),
@@ -58,10 +61,14 @@ def _by_rack(resources: tuple[Resource, ...]) -> list[list[Resource]]:
     return list(racks.values())
 
 
-def _resources_table(racks: list[list[Resource]], width: int) -> Table:
+def _resources_table(racks: list[list[Resource]], tenants: Sequence[str], width: int) -> Table:
     """A rack is a row, or several where a terminal is narrow; no cell is ever cut."""
     names = [rack[0].resource.rpartition("/")[0] for rack in racks]
-    cells = [[_cell(resource) for resource in rack] for rack in racks]
+    # As narrow as the names allow: each row that is saved is a row for news. Whoever holds nothing
+    # now may do so soon, and then the picture is not to be another one.
+    owners = [_owner(each) for rack in racks for each in rack]
+    longest = max(map(cell_len, (*owners, *tenants)), default=0)
+    cells = [[_cell(resource, longest) for resource in rack] for rack in racks]
     widest = max((cell.cell_len for rack in cells for cell in rack), default=1)
     room = width - max(map(cell_len, names), default=0)
     in_a_row = min(max(room // (widest + len(GAP)), 1), CELLS_MAX)
@@ -76,10 +83,14 @@ def _resources_table(racks: list[list[Resource]], width: int) -> Table:
     return table
 
 
-def _cell(resource: Resource) -> Text:
+def _owner(resource: Resource) -> str:
+    return resource.owner or "free"
+
+
+def _cell(resource: Resource, longest: int) -> Text:
     name = resource.resource.rpartition("/")[2]
-    owner = resource.owner or "free"
-    return Text(f"{name} {owner:<8} {show_rate(resource.rate)}", style=colour_of(resource.owner))
+    said = f"{name} {_owner(resource):<{longest}} {show_rate(resource.rate)}"
+    return Text(said, style=colour_of(resource.owner))
 
 
 def _tenants_table(tenants: tuple[TenantSummary, ...]) -> Table:
@@ -116,10 +127,18 @@ def clock(at_us: int) -> str:
 class Painter:
     """Paints the picture again and again, on a terminal that may be resized."""
 
-    def __init__(self, console: Console, to_copy: Sequence[str]) -> None:
+    def __init__(
+        self,
+        console: Console,
+        to_copy: Sequence[str],
+        *,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._console = console
         self._to_copy = tuple(to_copy)
+        self._clock_s = clock_s
         self._painted_for: tuple[int, int] | None = None
+        self._painted_at_s = 0.0
 
     def paint(self, scene: MarketScene) -> None:
         size = self._console.size
@@ -128,8 +147,9 @@ class Painter:
         above = sum(max(-(-cell_len(line) // width), 1) for line in self._to_copy) + 1
         lines = self._lines_of(picture(scene, width), width)[: max(height - above, 0)]
         out = []
-        if size != self._painted_for:
-            self._painted_for = size
+        now_s = self._clock_s()
+        if size != self._painted_for or now_s - self._painted_at_s >= REPAINT_S:
+            self._painted_for, self._painted_at_s = size, now_s
             out += [HOME, CLEAR_BELOW, "\r\n".join(self._to_copy)]
         if lines:
             out += [f"\x1b[{above + 1};1H", "\r\n".join(lines), CLEAR_BELOW]

@@ -9,7 +9,7 @@ seed, but the market answers differently each time.
   costs little;
 * boole serves requests: its demand rises and falls like a day, in two minutes;
 * curie runs batch jobs: it takes whatever is cheap, and gives way early;
-* dijkstra comes in bursts, in a hurry, and pays for it.
+* dirac comes in bursts, in a hurry, and pays for it.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def curie(now_s: float, chance: random.Random) -> GpuWish:
     return GpuWish(tree, 8, round((1.3 if tree == "a100" else 2.3) * MICROS_PER_DOLLAR))
 
 
-def dijkstra(now_s: float, chance: random.Random) -> GpuWish:
+def dirac(now_s: float, chance: random.Random) -> GpuWish:
     in_a_hurry = now_s % 45 < 12
     return GpuWish("h100", 5 if in_a_hurry else 0, round(5.5 * MICROS_PER_DOLLAR))
 
 
-MINDS: dict[str, Mind] = {"ada": ada, "boole": boole, "curie": curie, "dijkstra": dijkstra}
+MINDS: dict[str, Mind] = {"ada": ada, "boole": boole, "curie": curie, "dirac": dirac}
 GUEST = "guest"
 
 

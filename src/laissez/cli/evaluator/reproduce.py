@@ -43,7 +43,7 @@ try:
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
         raise
-    raise ExtraMissing("figures are reckoned with numpy", EXTRA) from None
+    raise ExtraMissing("'laissez reproduce' needs numpy", EXTRA) from None
 
 CACHE = click.Path(path_type=Path, file_okay=False)
 
@@ -260,7 +260,7 @@ def _wanted(
     usual = QUICK_SEEDS if is_quick else SEEDS
     chosen = tuple(name for name in figure.contracts if name in contracts) or figure.contracts
     if "clairvoyant" in chosen and find_spec("highspy") is None:
-        raise ExtraMissing("the clairvoyant needs highspy", EXTRA)
+        raise ExtraMissing("'laissez reproduce' needs highspy for the clairvoyant", EXTRA)
     return Wanted(
         usual if seeds is None else tuple(range(SEEDS[0], SEEDS[0] + seeds)),
         tuple(each for each in figure.regimes if each in regimes)

@@ -296,7 +296,7 @@ def compare(
     """Play the contracts of FILE on the same tenants, and compare what becomes of them."""
     check_picture(plot, EXTRA)
     if bound and find_spec("highspy") is None:
-        raise ExtraMissing("--bound needs highspy", EXTRA)
+        raise ExtraMissing("'laissez sim' needs highspy for --bound", EXTRA)
     desk = ScenarioSession(
         file,
         seed=seed,

@@ -48,6 +48,8 @@ def create_token(
     role: Role, tenant: str | None, expires: int | None, note: str, as_json: bool
 ) -> None:
     """Make a token; its secret is shown once, and never again."""
+    if role == "tenant" and not tenant:
+        raise click.UsageError("say whose token it is: --tenant NAME")
     lifetime_s = None if expires is None else -(-expires // US_PER_S)
     with connection.connect() as client:
         made = client.create_token(role, tenant=tenant, lifetime_s=lifetime_s, note=note)
@@ -72,7 +74,16 @@ def list_tokens(as_json: bool) -> None:
         (each.token, _whose(each), show_time(each.created_us, now), _end(each, now), each.note)
         for each in told
     ]
-    say_table("token", "for", "created", "ends", "note", rows=rows, nothing="there is no token")
+    say_table(
+        "token",
+        "for",
+        "created",
+        "ends",
+        "note",
+        rows=rows,
+        whole=("created", "ends"),
+        nothing="there is no token",
+    )
 
 
 @tokens.command("revoke")

@@ -221,7 +221,13 @@ def _show(proposal: _Proposal) -> None:
         *_paths("leave", [each.scope for each in plan.unmentioned_floors], "floor not in the file"),
     ]
     columns = ("step", "count", "where", "")
-    say_table(*columns, rows=rows, right=("count",), nothing="the market has all of it already")
+    say_table(
+        *columns,
+        rows=rows,
+        right=("count",),
+        whole=("where",),
+        nothing="the market has all of it already",
+    )
 
 
 def _paths(

@@ -49,11 +49,12 @@ def _opened(folder: Path) -> Iterator[SqliteJournal]:
 @click.argument("folder", type=FOLDER)
 @json_option
 def info(folder: Path, as_json: bool) -> None:
-    """Say how much a journal holds."""
+    """Say how much a journal holds, and in which format."""
     with _opened(folder) as opened:
         told = JournalInfo(
             path=str(opened.path),
-            size_bytes=opened.path.stat().st_size,
+            size_bytes=_size_bytes(opened.path),
+            format=opened.format,
             sequence=opened.head.sequence,
             at=opened.head.at_us,
             snapshots=tuple(label.sequence for label in opened.snapshots()),
@@ -66,6 +67,7 @@ def info(folder: Path, as_json: bool) -> None:
     rows = [
         ("file", told.path),
         ("size", f"{told.size_bytes:,} bytes"),
+        ("format", f"{told.format}"),
         ("last entry", f"{told.sequence:,}" if told.sequence else "none yet"),
         ("written", show_time(told.at, clock.now_us()) if told.sequence else ""),
         ("snapshots at", ", ".join(f"{each:,}" for each in told.snapshots) or "none yet"),
@@ -75,6 +77,12 @@ def info(folder: Path, as_json: bool) -> None:
     made = table("", "", rows=rows)
     made.show_header = False
     say(made)
+
+
+def _size_bytes(path: Path) -> int:
+    """What a journal takes on the disk: much of it may still be in the write-ahead log."""
+    log = path.with_name(f"{path.name}-wal")
+    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
 
 
 @journal.command("verify")
@@ -125,8 +133,9 @@ class _ExportedLine(msgspec.Struct):
 @journal.command("export")
 @click.argument("folder", type=FOLDER)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file.")
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
 @json_option
-def export(folder: Path, output: Path | None, as_json: bool) -> None:
+def export(folder: Path, output: Path | None, force: bool, as_json: bool) -> None:
     """Write every entry as a line of JSON, to stdout or a file.
 
     Each line has sequence, at_us, author, key and do: who asked for what, when.
@@ -135,6 +144,8 @@ def export(folder: Path, output: Path | None, as_json: bool) -> None:
         if output is None:
             _export(opened, sys.stdout.buffer, no_progress)
             return
+        if output.is_file() and not force:
+            raise click.UsageError(f"{output} is there already; name a new file, or say --force")
         with output.open("wb") as file, progress_bar("exporting", as_json=as_json) as progress:
             count = _export(opened, file, progress)
     if as_json:

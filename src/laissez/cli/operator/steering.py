@@ -15,7 +15,7 @@ from laissez.cli.terminal.amounts import (
 from laissez.cli.terminal.answers import say_answer
 from laissez.cli.terminal.completing import complete_scope, complete_tree
 from laissez.cli.terminal.documents import WouldChange
-from laissez.cli.terminal.nearby import scope_meant
+from laissez.cli.terminal.nearby import did_you_mean, scope_meant
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table, warn
 from laissez.cli.terminal.parameters import dollars, duration, percent
 from laissez.client import Client
@@ -106,6 +106,10 @@ def set_guard(
     """Set all guards of a tree at once; what is left out is off."""
     if rise is None and fall is None and hold is None and window is None:
         raise click.UsageError("say which guards: --rise 25% --window 1s; 'guard off' ends them")
+    if (rise or fall) and not window:
+        raise click.UsageError(
+            "rise and fall are bounds within a window; say how long it is: --window 1s"
+        )
     with connection.connect() as client:
         answer = client.set_guard(tree, rise=rise, fall=fall, hold=hold, window=window)
         if client.quote(tree).rate is None:
@@ -119,6 +123,10 @@ def set_guard(
 def guard_off(tree: str, as_json: bool) -> None:
     """Switch all guards of a tree off."""
     with connection.connect() as client:
+        guarded = [each.tree for each in client.floors().guards]
+        if tree not in guarded:
+            hint = did_you_mean(tree, guarded) or scope_meant(client, tree)
+            warn(f"laissez: {tree} has no guards{hint}")
         answer = client.set_guard(tree)
     say_answer(answer, as_json=as_json)
 

@@ -34,7 +34,8 @@ topology.add_command(uncordon)
 def show(scope: str | None, as_json: bool) -> None:
     """Show all resources, or those under a scope, folded into ranges.
 
-    With --json each resource is listed, with its owner, rate and attributes.
+    Below them stands what is cordoned. With --json each resource is listed, with its owner, rate
+    and attributes.
     """
     with connection.connect() as client:
         resources = client.resources(scope)

@@ -20,7 +20,7 @@ import uvloop
 from rich.console import Console
 
 from laissez.cli.terminal.documents import Started
-from laissez.cli.terminal.output import json_option, progress_bar, say, say_json
+from laissez.cli.terminal.output import json_option, progress_bar, say, say_json, warn
 from laissez.exchange import offline
 from laissez.exchange.access import Limits, new_token
 from laissez.exchange.journal import Journal
@@ -43,6 +43,8 @@ from laissez.service.stopping import stop_on_signals
 US_PER_S = 1_000_000
 STOP_WAIT_S = 30
 SAMPLE_NOTE = "sample"
+SAMPLE_LOG = "service.log"
+LOG_LINES_SHOWN = 20
 
 
 @click.command()
@@ -198,26 +200,42 @@ def _run_sample(settings: ServerSettings, seed: int) -> None:
     tenants = {name: _make_token(journal, "tenant", name, SAMPLE_NOTE) for name in MINDS}
     guest = _make_token(journal, "tenant", GUEST, SAMPLE_NOTE)
     journal.close()
-    server = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "laissez.service",
-            str(settings.folder),
-            "--port",
-            str(settings.port),
-            "--settings",
-            msgspec.json.encode(settings.exchange).decode(),
-        ],
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
+    # What it says would scroll the picture away.
+    log = settings.folder / SAMPLE_LOG
+    with log.open("wb") as said:
+        server = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "laissez.service",
+                str(settings.folder),
+                "--port",
+                str(settings.port),
+                "--settings",
+                msgspec.json.encode(settings.exchange).decode(),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            start_new_session=True,
+        )
     try:
         url = _url_of(server)
         uvloop.run(_play(url, operator, tenants, guest, seed))
     finally:
         server.terminate()
         server.wait(STOP_WAIT_S)
+        _show_log(log)
+    port = "" if settings.port == DEFAULT_PORT else f" --port {settings.port}"
+    say(f"what happened is in {settings.folder}; to go on with it:")
+    click.echo(f"  {_this_command()} up --sample{port} {settings.folder}")  # in one piece, to copy
+
+
+def _show_log(log: Path) -> None:
+    lines = log.read_text(errors="replace").splitlines()
+    if len(lines) > LOG_LINES_SHOWN:
+        warn(f"the last of what the service said; all of it is in {log}:")
+    for line in lines[-LOG_LINES_SHOWN:]:
+        warn(line)
 
 
 def _revoke_sample_tokens(journal: Journal) -> None:
@@ -239,14 +257,18 @@ def _url_of(server: subprocess.Popen[bytes]) -> str:
     return started["url"]
 
 
-async def _play(url: str, operator: str, tenants: dict[str, str], guest: str, seed: int) -> None:
+def _this_command() -> str:
+    """How this command was called, as short as it goes."""
     command = Path(sys.argv[0])
-    laissez = os.path.relpath(command) if command.is_absolute() else str(command)
+    return os.path.relpath(command) if command.is_absolute() else str(command)
+
+
+async def _play(url: str, operator: str, tenants: dict[str, str], guest: str, seed: int) -> None:
     directions = [
         f"at {url} four tenants trade (seed {seed}); Ctrl-C stops it",
         f"take part as the tenant {GUEST!r}, in another terminal:",
         f"  export LAISSEZ_URL={url} LAISSEZ_TOKEN={guest}",
-        f"  {laissez} buy h100 --limit 6.00 --wait 1m",
+        f"  {_this_command()} buy h100 --limit 6.00 --wait 1m",
     ]
     await play(
         url,

@@ -27,6 +27,8 @@ def bill(explain: bool, tenant: str | None, as_json: bool) -> None:
     was charged since the last statement, and its cause.
     """
     with connection.connect() as client:
+        if tenant is None and client.status().tenant is None:
+            raise click.UsageError("say whose bill: --tenant NAME; 'laissez tenants' lists them")
         told = client.bill(tenant, explain=explain)
     if as_json:
         say_json(told)

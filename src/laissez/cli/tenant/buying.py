@@ -14,10 +14,12 @@ from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_rate
 from laissez.cli.terminal.completing import complete_holding, complete_scope
 from laissez.cli.terminal.documents import Previewed
+from laissez.cli.terminal.exits import tell_failure
 from laissez.cli.terminal.nearby import near_names_shown
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
+from laissez.client.errors import LaissezError
 
 COUNT_MAX = 10_000
 
@@ -93,6 +95,13 @@ def buy(
             purchase.order(price, limit, until)
             if wait is not None:
                 purchase.wait(wait)
+        except LaissezError as error:
+            # First what went wrong, for it is the reason for all that follows.
+            from laissez.cli.terminal.failures import failure_of  # noqa: PLC0415
+
+            failure = failure_of(error, "buy")
+            tell_failure(failure, as_json=as_json)
+            click.get_current_context().exit(failure.exit_code)
         finally:
             # Also when interrupted: the orders are in the market, whoever waits for them.
             purchase.report()

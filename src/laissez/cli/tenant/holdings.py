@@ -24,8 +24,8 @@ from laissez.cli.terminal.output import (
     few,
     json_option,
     say,
+    say_described,
     say_json,
-    say_table,
     yes_option,
 )
 from laissez.cli.terminal.parameters import dollars
@@ -75,7 +75,7 @@ def _show(held: tuple[Holding, ...], *, as_json: bool) -> None:
         for each in held
     ]
     columns = ("resource", "rate", "limit", "charged since", "attributes")
-    say_table(*columns, rows=rows, right=("rate", "limit"), nothing="nothing is held")
+    say_described(*columns, rows=rows, right=("rate", "limit"), nothing="nothing is held")
 
 
 def _safety(held: Holding, now_us: int) -> str:
@@ -92,21 +92,33 @@ def _safety(held: Holding, now_us: int) -> str:
 def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
     """Set how far you follow a rate.
 
-    RESOURCE stays yours until its rate is above AMOUNT; if it is already, it is lost at once.
+    RESOURCE stays yours until its rate is above AMOUNT; if it is already, it is lost at once, or as
+    soon as no guard keeps it any longer.
     """
     with connection.connect() as client:
         if not dry_run:
             with near_names_shown(client, resource):
                 answer = client.set_limit(resource, amount)
+                held = () if as_json else client.holdings()
             say_answer(answer, as_json=as_json)
+            for each in held:
+                if each.resource == resource:
+                    _say_how_long(each)
             return
-        held = _find(client, resource)
-    rate, wanted = show_rate(held.rate), show_rate(amount)
-    if held.rate > amount:
+        found = _find(client, resource)
+    rate, wanted = show_rate(found.rate), show_rate(amount)
+    if found.rate > amount:
         message = f"{resource} would be lost: its rate is {rate}, above {wanted}"
     else:
         message = f"{resource} would stay yours at {rate}, until the rate is above {wanted}"
     _say_would(WouldChange((resource,), message), as_json=as_json)
+
+
+def _say_how_long(held: Holding) -> None:
+    """A limit below the rate does nothing at first while a guard keeps what was won."""
+    safe = _safety(held, clock.now_us()).removeprefix(", ")
+    if safe and held.rate > held.limit:
+        say(f"it is below the rate, {show_rate(held.rate)}; {safe} more, then it goes")
 
 
 def _find(client: Client, resource: str) -> Holding:

@@ -7,12 +7,21 @@ from msgspec import UNSET
 
 from laissez.cli.tenant.buying import say_preview
 from laissez.cli.terminal import clock, connection
-from laissez.cli.terminal.amounts import show_rate, show_time
+from laissez.cli.terminal.amounts import counted, show_rate, show_time
 from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
 from laissez.cli.terminal.completing import complete_order, complete_scope
 from laissez.cli.terminal.documents import ExplainedOrder
-from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
-from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table
+from laissez.cli.terminal.nearby import did_you_mean, near_names_shown, scope_meant
+from laissez.cli.terminal.output import (
+    ask,
+    dry_run_option,
+    json_option,
+    say,
+    say_json,
+    say_table,
+    warn,
+    yes_option,
+)
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
 from laissez.model import CancelOrder, OpenOrder, Quoted
@@ -32,12 +41,21 @@ def quote(scopes: tuple[str, ...], as_json: bool) -> None:
         quotes = []
         for scope in scopes:
             with near_names_shown(client, scope):
-                quotes.append(client.quote(scope))
+                quotes.append(_quote(client, scope))
     if as_json:
         say_json(quotes)
     else:
         rows = [(each.scope, show_rate(each.rate), _availability(each)) for each in quotes]
         say_table("scope", "rate", "", rows=rows, right=("rate",), nothing="no scope was given")
+
+
+def _quote(client: Client, scope: str) -> Quoted:
+    """Whoever sees everything is told when a scope is empty: the name may be mistyped. Anybody else
+    is refused what is not there."""
+    told = client.quote(scope)
+    if told.rate is None and client.status().tenant is None:
+        warn(f"laissez: there is nothing under {scope}{scope_meant(client, scope)}")
+    return told
 
 
 def _availability(quote: Quoted) -> str:
@@ -131,14 +149,17 @@ def _find(client: Client, order: str) -> OpenOrder:
 
 @click.command()
 @click.argument("orders", metavar="[ORDER]...", nargs=-1, shell_complete=complete_order)
-@click.option("--all", "every", is_flag=True, help="All your orders.")
+@click.option("--all", "every", is_flag=True, help="All your orders; asks first.")
+@yes_option
 @json_option
-def cancel(orders: tuple[str, ...], every: bool, as_json: bool) -> None:
+def cancel(orders: tuple[str, ...], every: bool, yes: bool, as_json: bool) -> None:
     """End orders."""
     if every == bool(orders):
         raise click.UsageError("name the orders to cancel, or say --all")
     with connection.connect() as client:
         meant = [each.order for each in client.orders()] if every else orders
+        if every and meant and not yes:
+            ask(f"Cancel {counted(len(meant), 'order')}?")
         wanted = [CancelOrder(order) for order in meant]
         answers = send_all_shown(client, wanted, "cancelling", as_json=as_json)
     say_answers(answers, as_json=as_json, nothing="you have no order to cancel")

@@ -16,7 +16,7 @@ from laissez.cli.terminal.answers import MANY_PATIENCE_S, end_with, refusals_in
 from laissez.cli.terminal.documents import Bought
 from laissez.cli.terminal.exits import Exit
 from laissez.cli.terminal.nearby import NOT_THERE, scope_meant
-from laissez.cli.terminal.output import few, progress_bar, say, say_json, say_table, warn
+from laissez.cli.terminal.output import few, progress_bar, say, say_described, say_json, warn
 from laissez.cli.terminal.sentences import LINES_MAX
 from laissez.client import Client, OrderEnd
 from laissez.client.bulk import Outcomes
@@ -155,7 +155,7 @@ class Purchase:
             for each in filled
         ]
         columns = ("resource", "order", "rate", "limit", "attributes")
-        say_table(*columns, rows=rows, right=("rate", "limit"), nothing="")
+        say_described(*columns, rows=rows, right=("rate", "limit"), nothing="")
 
     def _rates(self) -> dict[str, int]:
         try:

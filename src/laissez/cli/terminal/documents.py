@@ -121,8 +121,11 @@ class Drained(Message, frozen=True):
 
 
 class JournalInfo(Message, frozen=True):
+    """`size_bytes` counts the write-ahead log, too; `format` is that of the file as it is now."""
+
     path: str
     size_bytes: int
+    format: int
     sequence: int
     at: int
     snapshots: tuple[int, ...]

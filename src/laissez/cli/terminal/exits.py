@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -48,6 +49,10 @@ MEANINGS = {
 }
 
 
+# As click ends a sentence: `. Did you mean 'a'?`, `. (Did you mean one of: 'a', 'b'?)`.
+SUGGESTION = re.compile(r"\.? \(?Did you mean( one of:)? ('[^']*'( or |, )?)+\?\)?$")
+
+
 class FileProblem(NamedTuple):
     """Something to mend in a file; line and column count from 1."""
 
@@ -84,6 +89,11 @@ class ExtraMissing(click.ClickException):
         super().__init__(f"{why}, which is not installed: pip install '{extra}'")
 
 
+def _suggested(found: re.Match[str]) -> str:
+    names = " or ".join(re.findall("'[^']*'", found[0]))
+    return f"; did you mean {names}?"
+
+
 def usage_failure(error: click.ClickException) -> Failure:
     """A command that was not written right, with the place where it says how to."""
     message = error.format_message()
@@ -94,10 +104,12 @@ def usage_failure(error: click.ClickException) -> Failure:
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx else "laissez"
         message = f"{message[:1].lower()}{message[1:].rstrip('.')}"
+        # click says a second sentence where the house has one.
+        message = SUGGESTION.sub(_suggested, message)
         message = (
             f"{message} See '{where} --help'"
-            if message.endswith(("?", ")"))
-            else (f"{message}; see '{where} --help'")
+            if message.endswith("?")
+            else f"{message}; see '{where} --help'"
         )
     return Failure(Exit.USAGE, "usage", message)
 

@@ -47,6 +47,8 @@ def failure_of(error: Exception, command: str = "") -> Failure:
         if extra is not None:
             why = f"'laissez {command}' needs {error.name}"
             return usage_failure(ExtraMissing(why, f"laissez[{extra}]"))
+    if isinstance(error, errors.BadAddress):
+        return Failure(Exit.USAGE, "bad_address", str(error))
     if isinstance(error, errors.LoginNeeded):
         return Failure(Exit.NOT_LOGGED_IN, "login_needed", str(error))
     if isinstance(error, errors.ConnectionFailed):

@@ -9,6 +9,7 @@ content, so that a pipe loses nothing.
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,9 @@ from laissez.model.wire import encode, encode_all
 
 PIPE_WIDTH = 100_000
 FEW = 5
+HEADING_LINES = 2
+YES = ("y", "yes")
+NO = ("", "n", "no")
 
 ShownProgress = Callable[[int, int], None]
 """Told how much is done, and of how much."""
@@ -76,9 +80,15 @@ def printable(text: str) -> str:
 
 
 def table(
-    *columns: str, rows: Iterable[Sequence[str]], right: Sequence[str] = (), title: str = ""
+    *columns: str,
+    rows: Iterable[Sequence[str]],
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    title: str = "",
 ) -> Table:
-    """Rows under their headings; amounts, named in `right`, stand to the right."""
+    """Rows under their headings; amounts, named in `right`, stand to the right. What names a row
+    stays whole, and so do the columns named in `whole`; the rest is folded where a terminal is
+    narrow."""
     made = Table(
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -89,9 +99,10 @@ def table(
         title_style="bold",
     )
     for at, column in enumerate(columns):
-        # What names a row stays whole; the rest is folded where a terminal is narrow.
         justify: JustifyMethod = "right" if column in right else "left"
-        made.add_column(column, justify=justify, overflow="fold", no_wrap=at == 0)
+        made.add_column(
+            column, justify=justify, overflow="fold", no_wrap=at == 0 or column in whole
+        )
     for row in rows:
         made.add_row(*(Text(printable(cell)) for cell in row))
     return made
@@ -101,12 +112,52 @@ def say_table(
     *columns: str,
     rows: Iterable[Sequence[str]],
     right: Sequence[str] = (),
+    whole: Sequence[str] = (),
     title: str = "",
     nothing: str,
 ) -> None:
     """A table, or the sentence that says that there is nothing to show."""
-    made = table(*columns, rows=rows, right=right, title=title)
+    made = table(*columns, rows=rows, right=right, whole=whole, title=title)
     say(made if made.row_count else nothing)
+
+
+def say_described(
+    *columns: str,
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    nothing: str,
+) -> None:
+    """As `say_table`, where the last column is for copying: if it does not fit into the width, each
+    row is followed by its last cell, on a line of its own."""
+    made = table(*columns, rows=rows, right=right)
+    if made.row_count == 0 or _natural_width(made) <= _width():
+        say(made if made.row_count else nothing)
+        return
+    lines = _rendered(table(*columns[:-1], rows=[row[:-1] for row in rows], right=right)).split(
+        "\n"
+    )
+    heading, rest = lines[:HEADING_LINES], lines[HEADING_LINES:]
+    for line in heading:
+        click.echo(line)
+    if len(rest) == len(rows) + 1:  # and the end of the last line
+        for line, row in zip(rest, rows, strict=False):
+            click.echo(line)
+            if row[-1]:
+                click.echo(f"  {printable(row[-1])}")
+        return
+    # Too narrow even so: nothing is left but to fold.
+    click.echo("\n".join(rest), nl=False)
+    for row in rows:
+        if row[-1]:
+            click.echo(f"{printable(row[0])}: {printable(row[-1])}")
+
+
+def _natural_width(shown: Table) -> int:
+    return Console(width=PIPE_WIDTH).measure(shown).maximum
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
 
 
 def _rendered(shown: RenderableType) -> str:
@@ -115,7 +166,7 @@ def _rendered(shown: RenderableType) -> str:
     console = Console(
         file=file,
         force_terminal=is_terminal,
-        width=None if is_terminal else PIPE_WIDTH,
+        width=_width(),
         highlight=False,
         markup=False,
         emoji=False,
@@ -137,22 +188,34 @@ def ask(question: str, *, after: str = "") -> None:
     beforehand."""
     if after:
         warn(after)
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort as abort:
-        if isinstance(abort.__context__, EOFError):
-            raise click.UsageError(
-                f"{question} There is nobody to answer; say --yes, or look with --dry-run"
-            ) from None
-        raise
-    if not agreed:
+    if not _is_agreed(question):
         warn("laissez: nothing was changed")
         click.get_current_context().exit(Exit.REFUSED)
 
 
+def _is_agreed(question: str) -> bool:
+    """Ask until there is an answer. All of it is on stderr: stdout is for what a command prints."""
+    while True:
+        click.echo(f"{question} [y/N] ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line:
+            click.echo(err=True)
+            command = click.get_current_context().command
+            can_look = any(each.name == "dry_run" for each in command.params)
+            look = ", or look with --dry-run" if can_look else ""
+            raise click.UsageError(f"{question} There is nobody to answer; say --yes{look}")
+        word = line.strip().lower()
+        if word in YES or word in NO:
+            return word in YES
+        warn("laissez: that is no answer; type y or n")
+
+
 @contextmanager
 def progress_bar(title: str, *, as_json: bool) -> Iterator[ShownProgress]:
-    """A function to be told `(done, total)`, which draws a bar where somebody can see it."""
+    """A function to be told `(done, total)`, which draws a bar where somebody can see it.
+
+    As long as there is nothing to do, there is no bar.
+    """
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -162,5 +225,5 @@ def progress_bar(title: str, *, as_json: bool) -> Iterator[ShownProgress]:
     )
     hidden = as_json or not console.is_terminal
     with Bars(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task(title, total=None, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=total > 0)
