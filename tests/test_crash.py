@@ -239,6 +239,22 @@ def test_a_damaged_snapshot_is_walked_around(
     assert recovered(tmp_path) == state
 
 
+def test_a_snapshot_of_another_state_is_not_begun_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that can be read, but is not the state of its digest, does not become the market."""
+    monkeypatch.setattr(recovery, "REPLAYED", 20)
+    write_journal(tmp_path, snapshots_at=(30, 60))
+    earlier = "(SELECT state FROM snapshots WHERE sequence = 30)"
+    change(tmp_path, f"UPDATE snapshots SET state = {earlier} WHERE sequence = 60")
+    journal = SqliteJournal(tmp_path)
+    execution = recover(journal, KEYS_KEPT)
+    journal.close()
+    assert execution.keys.answer(31) is not None, "it began at 30"
+    with pytest.raises(JournalError, match="the snapshot at 60 is damaged"):
+        verified(tmp_path)
+
+
 def test_any_damaged_byte_is_noticed_or_harmless(tmp_path: Path) -> None:
     """One byte changed anywhere: the same state as before, or one sentence."""
     state = write_journal(tmp_path / "sound")

@@ -90,6 +90,7 @@ def test_a_fault_after_the_journal_ends_it(
     """Not another answer, not another group, no snapshot; mended, the journal is replayed whole."""
     failures: list[Exception] = []
     switch = Switch()
+    monkeypatch.setattr(upkeep, "SHOWN_EVERY_S", 0.01)
     monkeypatch.setattr(where, name, switch.over(getattr(where, name)))
 
     async def run() -> None:
@@ -110,7 +111,12 @@ def test_a_fault_after_the_journal_ends_it(
             assert door.caller.told == told
         assert late not in door.caller.told
         assert exchange.closed is ServiceCode.INTERNAL_ERROR
+        noted = journal.shown_until_us
+        exchange.desk.shown_until = noted + 1_000_000_000
+        await asyncio.sleep(0.1)
+        assert (journal.shown_until_us, exchange._waiting) == (noted, [])
         await exchange.close()
+        assert journal.shown_until_us == noted
 
     asyncio.run(run())
     assert switch.failures > 0

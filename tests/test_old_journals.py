@@ -77,12 +77,10 @@ def described(execution: Execution, bookmarks: dict[str, int]) -> dict[str, Any]
             for tenant in tenants
         },
         "floors": dict(market.floors()),
-        "tokens": {
-            token.id: [token.hash, token.role, token.tenant, token.revoked_us, token.note]
-            for token in rights.tokens.values()
-        },
+        "guards": json.loads(msgspec.json.encode(market.guards())),
+        "tokens": {token.id: msgspec.to_builtins(token) for token in rights.tokens.values()},
         "webhooks": [
-            [webhook.id, webhook.url, bookmarks.get(webhook.id, 0)]
+            [msgspec.to_builtins(webhook), bookmarks.get(webhook.id, 0)]
             for webhook in rights.webhooks.values()
         ],
         "keys": {key: execution.keys.sequence("grace", key) for key in ("grace-1", "grace-2")},
@@ -165,7 +163,7 @@ def stopped(tmp_path: Path) -> Path:
         make_ready(journal)
         journal.note_writer(Venue.rules, "0.3.0")
         execution = recover(journal, 10_000)
-        journal.save_snapshot(take(execution.venue, execution.sequence))
+        journal.save_snapshot(take(execution.venue, execution.sequence, execution.keys))
     return folder
 
 
@@ -211,6 +209,9 @@ def test_new_rules_go_on_from_a_converted_snapshot(
         for _ in range(2):
             make_ready(journal)
             assert described(recover(journal, 10_000), journal.bookmarks()) == before
+            assert journal.snapshots()[-1].rules == Venue.rules
+            kept = journal.snapshot(end, Venue.rules)
+            assert kept is not None and kept.keys
     with served(stopped, "ada") as service:
         (held,) = ask(service.url, service.secrets["ada"], AskHoldings())
         assert isinstance(held, Reply)
@@ -334,7 +335,9 @@ def test_an_older_laissez_says_what_is_beyond_it(
         with pytest.raises(JournalError, match=r"by laissez 9\.9, and this laissez knows version"):
             recover(journal, 10_000)
     with contextlib.closing(sqlite3.connect(stopped / FILE_NAME)) as file:
-        file.execute("UPDATE groups SET entries = '[]' WHERE rules <> ?", (Venue.rules,))
+        harmed = "CAST(replace(entries, 'Settle', 'Advance') AS BLOB)"
+        file.execute(f"UPDATE groups SET entries = {harmed} WHERE rules <> ?", (Venue.rules,))
         file.commit()
-    with opened(stopped) as journal, pytest.raises(JournalError):
+    (stopped / f"{FILE_NAME}-head").unlink()
+    with opened(stopped) as journal, pytest.raises(JournalError, match="is not what was written"):
         verify(journal)

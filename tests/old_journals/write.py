@@ -21,6 +21,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from laissez import Client, __version__
 from laissez.exchange.access import new_token
 from laissez.exchange.offline import grant
@@ -69,6 +71,9 @@ def run(url: str, operator_secret: str, part: int) -> None:
         for name in ("ada", "bob", "grace"):
             made = operator.create_token("tenant", tenant=name, note=f"for {name}, part {part}")
             tenants[name] = made.secret
+        operator.create_token(
+            "tenant", tenant="hopper", lifetime_s=3_600, note="expires", key=f"hopper-{part}"
+        )
         spare = operator.create_token("viewer", tenant="ada", note="revoked at once")
         operator.revoke_token(spare.info.token)
         operator.add_webhook("http://127.0.0.1:9/handovers")
@@ -137,12 +142,12 @@ def describe(folder: Path) -> dict[str, Any]:
                 for tenant in market.tenants()
             },
             "floors": dict(market.floors()),
+            "guards": json.loads(msgspec.json.encode(market.guards())),
             "tokens": {
-                token.id: [token.hash, token.role, token.tenant, token.revoked_us, token.note]
-                for token in rights.tokens.values()
+                token.id: json.loads(msgspec.json.encode(token)) for token in rights.tokens.values()
             },
             "webhooks": [
-                [webhook.id, webhook.url, bookmarks.get(webhook.id, 0)]
+                [json.loads(msgspec.json.encode(webhook)), bookmarks.get(webhook.id, 0)]
                 for webhook in rights.webhooks.values()
             ],
             "keys": {key: execution.keys.sequence("grace", key) for key in ("grace-1", "grace-2")},
