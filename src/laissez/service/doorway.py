@@ -194,8 +194,12 @@ class Doorway(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._inner.connection_lost(exc)
+        # These hold the trader, who holds this; there is no collector that would find them.
+        vars(self).pop("get_buffer", None)
+        vars(self).pop("buffer_updated", None)
         if self._visitor is not None:
             self._visitor.leave()
+            self._visitor = None
 
 
 def _problem(status: HTTPStatus, code: ServiceCode, detail: str) -> WSUpgradeResponseWithListener:
