@@ -93,6 +93,7 @@ class Entrance:
         self._strangers_max = strangers_max
         self._from_one_address_max = from_one_address_max
         self._loop = asyncio.get_running_loop()
+        self.visitors_so_far = 0
         self._visitors: set[Visitor] = set()
         self._strangers: dict[Visitor, None] = {}
         self._from: Counter[str] = Counter()
@@ -138,6 +139,7 @@ class Entrance:
         if len(self._visitors) >= self._connections_max and not self._show_oldest_out(None):
             connection.close()
             return
+        self.visitors_so_far += 1
         visitor = Visitor(self, connection, address)
         self._visitors.add(visitor)
         self._strangers[visitor] = None

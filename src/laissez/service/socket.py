@@ -83,6 +83,10 @@ SILENT_COMMANDS_MAX = 1_000
 TEXT = WSMsgType.TEXT
 
 
+def _read_nothing(*_: object) -> None:
+    """Nobody is connected."""
+
+
 class TraderSocket(WSListener):
     """One connection."""
 
@@ -145,8 +149,7 @@ class TraderSocket(WSListener):
         self._has_to_wait = False
         self._has_unread = False
         self._pinged: bytes | None = None
-        self.read: Callable[[int], None] = _read_nothing
-        self.read_less: Callable[[], None] = _read_no_less
+        self.read = self.read_less = _read_nothing
         self._catches_up = False
         self._fragments: bytearray | None = None
         self._last_sequence = 0
@@ -175,8 +178,8 @@ class TraderSocket(WSListener):
         self._pending.clear()
         self._arrived = 0
         self._leave()
-        # Nothing of it is left behind, also not as long as others hold this for a while.
-        self.read, self.read_less = _read_nothing, _read_no_less
+        # Others may hold this for a while; what it held itself is not to be left behind.
+        self.read = self.read_less = _read_nothing
         self._fragments = self._pinged = None
         self._out.clear()
 
@@ -601,14 +604,6 @@ class TraderSocket(WSListener):
         except Forbidden:  # no longer visible: what it held there is gone
             return None
         return None if quoted.rate is None else Quote(quoted.rate, quoted.idle)
-
-
-def _read_nothing(size: int) -> None:
-    """Nobody is connected."""
-
-
-def _read_no_less() -> None:
-    """Nobody is connected."""
 
 
 def _changed(new: dict[str, Quote | None], old: dict[str, Quote | None]) -> dict[str, Quote | None]:
