@@ -11,7 +11,6 @@ import contextlib
 import gc
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest

@@ -44,9 +44,6 @@ from laissez.model import (
     Answer,
     Happened,
     Notice,
-    Quote,
-    Quotes,
-    Rates,
     Refused,
     Reply,
     Request,
@@ -60,6 +57,7 @@ from laissez.model import (
     encode,
 )
 from laissez.service.reception import Reception
+from laissez.service.samples import Samples
 from laissez.service.unreadable import UNREADABLE, refuse_unreadable
 
 FRAME_BYTES_MAX = 1 << 20
@@ -108,18 +106,15 @@ class TraderSocket(WSListener):
         "_out",
         "_pending",
         "_pinged",
-        "_quoted_scopes",
-        "_quotes_sent",
-        "_rates_sent",
         "_receive",
         "_reception",
+        "_samples",
         "_sent_sequence",
         "_traders",
         "_transport",
         "_turn",
         "_turn_is_due",
         "_underlying",
-        "_wants_rates",
         "principal",
         "read",
         "read_less",
@@ -149,17 +144,15 @@ class TraderSocket(WSListener):
         self._has_to_wait = False
         self._has_unread = False
         self._pinged: bytes | None = None
-        self.read = self.read_less = _read_nothing
+        self.read: Callable[..., None] = _read_nothing
+        self.read_less: Callable[[], None] = _read_nothing
         self._catches_up = False
         self._fragments: bytearray | None = None
         self._last_sequence = 0
         self._sent_sequence = 0
         self._listens = False
-        self._wants_rates = False
         self._is_sampled = False
-        self._quoted_scopes: tuple[str, ...] = ()
-        self._rates_sent: dict[str, int] = {}
-        self._quotes_sent: dict[str, Quote | None] = {}
+        self._samples: Samples | None = None
 
     # The connection ---------------------------------------------------------------------------
 
@@ -497,9 +490,7 @@ class TraderSocket(WSListener):
             return
         self._leave()
         self._resume(request_id, subscription.after)
-        self._wants_rates = subscription.rates and self.principal.tenant is not None
-        self._quoted_scopes = subscription.quotes
-        self._rates_sent, self._quotes_sent = {}, {}
+        self._samples = Samples(self._reception.exchange.desk, self.principal, subscription)
         self._sample()
         self._is_sampled = True
 
@@ -573,22 +564,11 @@ class TraderSocket(WSListener):
             self.principal.spend(ended, 0, ended - begun)
 
     def _sample(self) -> None:
-        desk = self._reception.exchange.desk
         execution = self._reception.exchange.execution
         if self._listens and execution.sequence - self._last_sequence >= SILENT_COMMANDS_MAX:
             self._tell_nothing()
-        if self._wants_rates and self.principal.tenant is not None:
-            rates = desk.rates(self.principal.tenant)
-            changed = {r: rate for r, rate in rates.items() if self._rates_sent.get(r) != rate}
-            self._rates_sent = rates
-            if changed:
-                self._out.append(encode(Rates(desk.instant(), changed)))
-        if self._quoted_scopes:
-            quotes = {scope: self._quote(scope) for scope in self._quoted_scopes}
-            if quotes != self._quotes_sent:
-                fresh = _changed(quotes, self._quotes_sent)
-                self._quotes_sent = quotes
-                self._out.append(encode(Quotes(desk.instant(), fresh)))
+        if self._samples is not None:
+            self._out.extend(self._samples.changed())
         if self._out:
             self._flush_soon()
 
@@ -597,14 +577,3 @@ class TraderSocket(WSListener):
         exchange = self._reception.exchange
         now, at = exchange.execution.sequence, exchange.desk.instant()
         self.push(now, encode(Happened(now, at, ())))
-
-    def _quote(self, scope: str) -> Quote | None:
-        try:
-            quoted = self._reception.exchange.desk.quote(self.principal, scope)
-        except Forbidden:  # no longer visible: what it held there is gone
-            return None
-        return None if quoted.rate is None else Quote(quoted.rate, quoted.idle)
-
-
-def _changed(new: dict[str, Quote | None], old: dict[str, Quote | None]) -> dict[str, Quote | None]:
-    return {scope: quote for scope, quote in new.items() if old.get(scope, ...) != quote}
