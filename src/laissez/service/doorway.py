@@ -95,12 +95,13 @@ class Doorman:
             trader.close(WSCloseCode.POLICY_VIOLATION, ServiceCode.UNAUTHENTICATED)
 
     def sample(self) -> None:
-        """Once a second: rates, quotes, and tokens that have expired meanwhile."""
+        """Once a second: rates, quotes, tokens that have expired meanwhile, unfinished messages."""
         now = self.reception.exchange.clock.now()
         for principal in {trader.principal for trader in self.traders}:
             if principal.token.is_dead(now):
                 self.turn_out(principal)
         for trader in tuple(self.traders):
+            trader.hang_up_if_unfinished()
             trader.sample()
 
     def doorway(self, config: Any, server_state: Any, app_state: Any) -> asyncio.BaseProtocol:
