@@ -53,7 +53,7 @@ from laissez.model import (
     WithdrawResource,
     encode,
 )
-from laissez.service import server
+from laissez.service import server, unfinished
 from laissez.service import socket as service_socket
 from laissez.service.socket import FRAME_BYTES_MAX, UNREAD_BYTES_MAX, TraderSocket
 from raw_websocket import (
@@ -254,7 +254,7 @@ def test_who_says_half_a_message_is_hung_up_on(
     exchange: Served, monkeypatch: pytest.MonkeyPatch, half: bytes
 ) -> None:
     """After a while, and is told why."""
-    monkeypatch.setattr(service_socket, "MESSAGE_S", 0)
+    monkeypatch.setattr(unfinished, "MESSAGE_S", 0)
     with dial(exchange, "ada") as ada:
         ada.send_raw(half)
         _, closed = ada.until_closed()
@@ -273,7 +273,7 @@ def test_who_ends_its_messages_stays(exchange: Served, monkeypatch: pytest.Monke
         time.sleep(0.05)
         ada.send_raw(frame(encode(Request(2, AskStatus()))[5:], CONTINUATION))
         ada.answers([2])
-        monkeypatch.setattr(service_socket, "MESSAGE_S", 0)
+        monkeypatch.setattr(unfinished, "MESSAGE_S", 0)
         assert ada.quiet(2 * server.SAMPLE_EVERY_S + 0.5) == []
         ada.send_raw(frame(encode(Request(3, AskStatus()))))
         ada.answers([3])

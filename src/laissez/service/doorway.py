@@ -101,7 +101,7 @@ class Doorman:
             if principal.token.is_dead(now):
                 self.turn_out(principal)
         for trader in tuple(self.traders):
-            trader.hang_up_if_unfinished()
+            trader.hang_up_if_overdue()
             trader.sample()
 
     def doorway(self, config: Any, server_state: Any, app_state: Any) -> asyncio.BaseProtocol:

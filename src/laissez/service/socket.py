@@ -58,6 +58,7 @@ from laissez.model import (
 )
 from laissez.service.reception import Reception
 from laissez.service.samples import Samples
+from laissez.service.unfinished import MESSAGE_S, Unfinished
 from laissez.service.unreadable import UNREADABLE, refuse_unreadable
 
 FRAME_BYTES_MAX = 1 << 20
@@ -73,9 +74,6 @@ PIECE_MAX = 100
 
 NS_PER_S = 1_000_000_000
 FAREWELL_S = 5
-MESSAGE_S = 10
-"""So long a message may take from its first byte to its last, like the body of a request."""
-
 # What picows copies at once when it sends. It queues anything longer behind a header that it does
 # not copy, and writes over that header with the next frame if the socket is full.
 COPIED_BYTES_MAX = 8_192
@@ -103,7 +101,6 @@ class TraderSocket(WSListener):
         "_has_unread",
         "_is_paused",
         "_is_sampled",
-        "_is_whole",
         "_last_sequence",
         "_listens",
         "_loop",
@@ -119,7 +116,7 @@ class TraderSocket(WSListener):
         "_turn",
         "_turn_is_due",
         "_underlying",
-        "_unfinished_since",
+        "_unfinished",
         "principal",
         "read",
         "read_less",
@@ -153,8 +150,7 @@ class TraderSocket(WSListener):
         self.read_less: Callable[[], None] = _read_nothing
         self._catches_up = False
         self._fragments: bytearray | None = None
-        self._is_whole = True
-        self._unfinished_since = 0
+        self._unfinished = Unfinished()
         self._last_sequence = 0
         self._sent_sequence = 0
         self._listens = False
@@ -254,10 +250,11 @@ class TraderSocket(WSListener):
         turn = self._turn
         turn.ends = begun + TURN_NS
         turn.at = self._clock.at(begun)
-        self._is_whole = False
+        unfinished = self._unfinished
+        unfinished.ends_with_frame = False
         self.read(size)
-        if self._unfinished_since or not self._is_whole or self._fragments is not None:
-            self._note_unfinished(begun)
+        if not unfinished.ends_with_frame or unfinished.since or self._fragments is not None:
+            unfinished.note(begun, has_fragments=self._fragments is not None)
         if self._pinged is not None:
             self._pong()
         ended = monotonic_ns()
@@ -304,9 +301,9 @@ class TraderSocket(WSListener):
             self._serve_pending()
         elif self._arrived:
             size, self._arrived = self._arrived, 0
-            self._is_whole = False
+            self._unfinished.ends_with_frame = False
             self.read(size)
-            self._note_unfinished(begun)
+            self._unfinished.note(begun, has_fragments=self._fragments is not None)
             self._pong()
         if self._catches_up and not self._pending and not self._has_too_much_unread:
             self._send_piece()
@@ -336,7 +333,7 @@ class TraderSocket(WSListener):
         if self._transport is None:  # hung up, but more had arrived
             return
         kind = frame.msg_type
-        self._is_whole = not frame.tail_size
+        self._unfinished.ends_with_frame = not frame.tail_size
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
             self.close(WSCloseCode.PROTOCOL_ERROR, "no extension was agreed on")
         elif kind == TEXT and self._fragments is None:
@@ -358,22 +355,9 @@ class TraderSocket(WSListener):
         else:
             self._refuse_binary(frame)
 
-    def _note_unfinished(self, now: int) -> None:
-        """Since when the end of a frame or of a message in several frames is waited for."""
-        if self._is_whole and self._fragments is None:
-            self._unfinished_since = 0
-        elif not self._unfinished_since:
-            self._unfinished_since = now
-
-    def hang_up_if_unfinished(self) -> None:
-        """What has begun has an end, or whoever says half of it and no more would fill the memory.
-        As long as nothing is read from a connection its time does not run."""
-        if self._unfinished_since:
-            now = monotonic_ns()
-            if self._is_paused:
-                self._unfinished_since = now
-            elif now - self._unfinished_since > MESSAGE_S * NS_PER_S:
-                self.close(WSCloseCode.PROTOCOL_ERROR, f"send a message within {MESSAGE_S} s")
+    def hang_up_if_overdue(self) -> None:
+        if self._unfinished.is_overdue(monotonic_ns(), is_paused=self._is_paused):
+            self.close(WSCloseCode.PROTOCOL_ERROR, f"send a message within {MESSAGE_S} s")
 
     def _pong(self) -> None:
         """Answer the last of the pings that came together; nobody needs more than one pong, and
