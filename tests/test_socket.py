@@ -53,7 +53,7 @@ from laissez.model import (
     WithdrawResource,
     encode,
 )
-from laissez.service import server
+from laissez.service import server, unfinished
 from laissez.service import socket as service_socket
 from laissez.service.socket import FRAME_BYTES_MAX, UNREAD_BYTES_MAX, TraderSocket
 from raw_websocket import (
@@ -243,6 +243,40 @@ def test_fragments_are_bounded_together(exchange: Served) -> None:
         ada.send_raw(frame(b" " * FRAME_BYTES_MAX, TEXT, first=0))
         ada.send_raw(frame(b"  ", CONTINUATION, first=0))
         assert ada.until_closed()[1].code == 1009
+
+
+@pytest.mark.parametrize(
+    "half",
+    [frame(b"[", TEXT, first=0), frame(b"[" + b" " * 70_000)[:-1], frame(b"[]")[:1]],
+    ids=["a fragment", "a frame without its end", "a byte"],
+)
+def test_who_says_half_a_message_is_hung_up_on(
+    exchange: Served, monkeypatch: pytest.MonkeyPatch, half: bytes
+) -> None:
+    """After a while, and is told why."""
+    monkeypatch.setattr(unfinished, "MESSAGE_S", 0)
+    with dial(exchange, "ada") as ada:
+        ada.send_raw(half)
+        _, closed = ada.until_closed()
+        assert closed.code == 1002 and "send a message within" in closed.reason
+
+
+def test_who_ends_its_messages_stays(exchange: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was unfinished for a while and then was finished is no reason to hang up."""
+    with dial(exchange, "ada") as ada:
+        whole = frame(encode(Request(1, AskStatus())))
+        ada.send_raw(whole[:5])
+        time.sleep(0.05)
+        ada.send_raw(whole[5:])
+        ada.answers([1])
+        ada.send_raw(frame(encode(Request(2, AskStatus()))[:5], TEXT, first=0))
+        time.sleep(0.05)
+        ada.send_raw(frame(encode(Request(2, AskStatus()))[5:], CONTINUATION))
+        ada.answers([2])
+        monkeypatch.setattr(unfinished, "MESSAGE_S", 0)
+        assert ada.quiet(2 * server.SAMPLE_EVERY_S + 0.5) == []
+        ada.send_raw(frame(encode(Request(3, AskStatus()))))
+        ada.answers([3])
 
 
 def test_a_close_is_answered_with_a_close(exchange: Served) -> None:

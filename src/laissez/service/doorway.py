@@ -95,12 +95,13 @@ class Doorman:
             trader.close(WSCloseCode.POLICY_VIOLATION, ServiceCode.UNAUTHENTICATED)
 
     def sample(self) -> None:
-        """Once a second: rates, quotes, and tokens that have expired meanwhile."""
+        """Once a second: rates, quotes, tokens that have expired meanwhile, unfinished messages."""
         now = self.reception.exchange.clock.now()
         for principal in {trader.principal for trader in self.traders}:
             if principal.token.is_dead(now):
                 self.turn_out(principal)
         for trader in tuple(self.traders):
+            trader.hang_up_if_overdue()
             trader.sample()
 
     def doorway(self, config: Any, server_state: Any, app_state: Any) -> asyncio.BaseProtocol:
@@ -194,8 +195,12 @@ class Doorway(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._inner.connection_lost(exc)
+        # These hold the trader, who holds this; there is no collector that would find them.
+        vars(self).pop("get_buffer", None)
+        vars(self).pop("buffer_updated", None)
         if self._visitor is not None:
             self._visitor.leave()
+            self._visitor = None
 
 
 def _problem(status: HTTPStatus, code: ServiceCode, detail: str) -> WSUpgradeResponseWithListener:

@@ -6,6 +6,9 @@ the rest at most. A stranger is a connection that has shown no token yet: it may
 of its TLS handshake, of its first request, or say nothing at all. When there are too many of them,
 or too many from one address, the one that has been a stranger for longest is hung up on. So a
 tenant gets in, however many others come and say nothing; and who has shown a token stays.
+
+The service runs without a collector that looks for cycles, so a connection that ends lets go of
+whatever holds it: then nothing of it is left, however often somebody comes and goes.
 """
 
 from __future__ import annotations
@@ -61,11 +64,12 @@ class Visitor:
         self._entrance.leave(self)
 
     def hang_up(self) -> None:
+        transport, arriving = self.transport, self.arriving
         self._entrance.leave(self)
-        if self.transport is not None:
-            self.transport.abort()
-        elif self.arriving is not None:
-            self.arriving.cancel()
+        if transport is not None:
+            transport.abort()
+        elif arriving is not None:
+            arriving.cancel()
             self.connection.close()
 
 
@@ -89,6 +93,7 @@ class Entrance:
         self._strangers_max = strangers_max
         self._from_one_address_max = from_one_address_max
         self._loop = asyncio.get_running_loop()
+        self.visitors_so_far = 0
         self._visitors: set[Visitor] = set()
         self._strangers: dict[Visitor, None] = {}
         self._from: Counter[str] = Counter()
@@ -134,6 +139,7 @@ class Entrance:
         if len(self._visitors) >= self._connections_max and not self._show_oldest_out(None):
             connection.close()
             return
+        self.visitors_so_far += 1
         visitor = Visitor(self, connection, address)
         self._visitors.add(visitor)
         self._strangers[visitor] = None
@@ -144,7 +150,7 @@ class Entrance:
         patience = None if self._tls is None else HANDSHAKE_S
         try:
             visitor.connection.setblocking(False)
-            visitor.transport, _ = await self._loop.connect_accepted_socket(
+            await self._loop.connect_accepted_socket(
                 lambda: self._protocol(visitor),
                 visitor.connection,
                 ssl=self._tls,
@@ -156,6 +162,8 @@ class Entrance:
         except Exception as error:  # whatever it was, the visitor's place is free again
             _log.error("%s while a connection was accepted", type(error).__name__)
             self._forget(visitor)
+        finally:
+            visitor.arriving = None
 
     def _forget(self, visitor: Visitor) -> None:
         visitor.connection.close()
@@ -179,6 +187,7 @@ class Entrance:
     def leave(self, visitor: Visitor) -> None:
         self.forget_stranger(visitor)
         self._visitors.discard(visitor)
+        visitor.transport = visitor.arriving = None
 
     # As uvicorn's servers ---------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import Any
 
 from uvicorn.protocols.http import h11_impl
@@ -49,6 +50,7 @@ class PatientHttp(H11Protocol):
         self._taken: asyncio.TimerHandle | None = None
         self._left_unread = 0
         self._has_stepped_aside = False
+        self._has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -61,6 +63,8 @@ class PatientHttp(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self._has_stepped_aside:
+            return
         self._watch(has_come=bool(self.conn.trailing_data[0]))
         if self.principal is not None and not self.transport.is_closing():
             self._unread.note(self)
@@ -71,12 +75,20 @@ class PatientHttp(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._end()
+        self._let_go()
+
+    def send_400_response(self, msg: str) -> None:
+        super().send_400_response(msg)
+        error = sys.exception()
+        if error is not None:  # h11 raises it where it holds it: it would hold itself
+            error.__traceback__ = None
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._has_stepped_aside = True
         self._stop_waiting()
         self._end_belonging()
         super().handle_websocket_upgrade(event)
+        self._let_go()
 
     def _watch(self, *, has_come: bool) -> None:
         """What is waited for now, and since when? More of the same starts no new deadline."""
@@ -122,7 +134,7 @@ class PatientHttp(H11Protocol):
 
     def belongs_to(self, principal: Principal) -> bool:
         """A request has shown a token; False if its owner has too many connections."""
-        if self.principal is not principal:
+        if self.principal is not principal and not self._has_ended:
             if not principal.connect():
                 return False
             self._end_belonging()
@@ -146,3 +158,11 @@ class PatientHttp(H11Protocol):
         self._stop_waiting()
         self._end_belonging()
         self._visitor.leave()
+
+    def _let_go(self) -> None:
+        """Of what holds this connection in turn; a request that is still being answered keeps what
+        it needs of it."""
+        self._has_ended = True
+        self._unset_keepalive_if_required()
+        self.app_state = {}
+        self.scope = self.cycle = None  # type: ignore[assignment]

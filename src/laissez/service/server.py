@@ -40,6 +40,9 @@ _log = logging.getLogger("laissez.server")
 
 DEFAULT_PORT = 7070
 SAMPLE_EVERY_S = 1.0
+VISITORS_BETWEEN_LOOKS = 10_000
+"""After so many connections the collector looks for what they may have left."""
+
 BACKLOG = 2_048
 CONNECTIONS_MAX = 16_384
 STRANGERS_MAX = 1_024
@@ -72,6 +75,9 @@ class Running(msgspec.Struct):
     url: str
     exchange: Exchange
     office: Office
+    visitors: Callable[[], int]
+    """How many connections have come in so far."""
+
     failure: Exception | None = None
 
 
@@ -158,7 +164,7 @@ async def serving(
     server = _server(settings, doorman)
     http = asyncio.create_task(server.serve(sockets=[listener]))
     sampling = asyncio.create_task(_sample(doorman))
-    running = Running(_url(settings, listener), exchange, office)
+    running = Running(_url(settings, listener), exchange, office, lambda: server.visitors)
 
     def fail(error: Exception) -> None:
         running.failure = error
@@ -199,7 +205,9 @@ async def serve_until_stopped(
     """Serve until `stop` is set; raises what ended it, if it was something else."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     async with serving(settings, progress=progress, stop=stop) as running:
-        collecting = asyncio.create_task(_collect_seldom(settings.exchange.settle_every_s))
+        collecting = asyncio.create_task(
+            _collect_seldom(settings.exchange.settle_every_s, running.visitors)
+        )
         try:
             await _prepare(ready(running), stop)
             await stop.wait()
@@ -225,17 +233,22 @@ async def _prepare(ready: Coroutine[None, None, None], stop: asyncio.Event) -> N
             preparing.exception()  # raised above, or of no interest any more
 
 
-async def _collect_seldom(every_s: int) -> None:
-    """The service leaves next to nothing that only the collector finds: counted, none for a
-    connection, eight objects for 300 REST requests. But it keeps much that the collector would
-    look through, and all trading would stop meanwhile, 20 ms at a time; so it looks only when a
-    statement period ends, which takes a while anyway."""
+async def _collect_seldom(every_s: int, visitors: Callable[[], int]) -> None:
+    """What a connection leaves behind is gone without the collector: whatever holds it lets go when
+    it ends (a test counts that). And the service keeps much that the collector would look through
+    while all trading stops: 10 to 50 ms for what one second of full load has made. So it looks only
+    when a statement period ends, which takes a while anyway; and in case that something ties a knot
+    after all, after every so many connections, so that coming and going never fills the memory."""
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
         while True:
-            await asyncio.sleep(every_s)
+            looked_at = visitors()
+            for _ in range(every_s):
+                await asyncio.sleep(SAMPLE_EVERY_S)
+                if visitors() - looked_at >= VISITORS_BETWEEN_LOOKS:
+                    break
             gc.collect()
     finally:
         gc.enable()
@@ -267,6 +280,11 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._settings = settings
         self._doorman = doorman
+        self._entrance: Entrance | None = None
+
+    @property
+    def visitors(self) -> int:
+        return 0 if self._entrance is None else self._entrance.visitors_so_far
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -284,7 +302,7 @@ class _Server(uvicorn.Server):
         room = max(raise_descriptor_limit() - DESCRIPTORS_KEPT, 2)
         connections = min(settings.connections_max, room)
         strangers = min(settings.strangers_max, max(connections // 2, 1))
-        entrance = Entrance(
+        self._entrance = Entrance(
             sockets[0],
             self._answer,
             self.config.ssl,
@@ -292,7 +310,7 @@ class _Server(uvicorn.Server):
             strangers_max=strangers,
             from_one_address_max=strangers if settings.behind_proxy else max(strangers // 2, 1),
         )
-        self.servers = [entrance]  # type: ignore[list-item]
+        self.servers = [self._entrance]  # type: ignore[list-item]
         self.started = True
 
     def _answer(self, visitor: Visitor) -> asyncio.Protocol:

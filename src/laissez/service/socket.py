@@ -44,9 +44,6 @@ from laissez.model import (
     Answer,
     Happened,
     Notice,
-    Quote,
-    Quotes,
-    Rates,
     Refused,
     Reply,
     Request,
@@ -60,6 +57,8 @@ from laissez.model import (
     encode,
 )
 from laissez.service.reception import Reception
+from laissez.service.samples import Samples
+from laissez.service.unfinished import MESSAGE_S, Unfinished
 from laissez.service.unreadable import UNREADABLE, refuse_unreadable
 
 FRAME_BYTES_MAX = 1 << 20
@@ -83,6 +82,10 @@ SILENT_COMMANDS_MAX = 1_000
 TEXT = WSMsgType.TEXT
 
 
+def _read_nothing(*_: object) -> None:
+    """Nobody is connected."""
+
+
 class TraderSocket(WSListener):
     """One connection."""
 
@@ -104,18 +107,16 @@ class TraderSocket(WSListener):
         "_out",
         "_pending",
         "_pinged",
-        "_quoted_scopes",
-        "_quotes_sent",
-        "_rates_sent",
         "_receive",
         "_reception",
+        "_samples",
         "_sent_sequence",
         "_traders",
         "_transport",
         "_turn",
         "_turn_is_due",
         "_underlying",
-        "_wants_rates",
+        "_unfinished",
         "principal",
         "read",
         "read_less",
@@ -145,18 +146,16 @@ class TraderSocket(WSListener):
         self._has_to_wait = False
         self._has_unread = False
         self._pinged: bytes | None = None
-        self.read: Callable[[int], None] = lambda size: None
-        self.read_less: Callable[[], None] = lambda: None
+        self.read: Callable[..., None] = _read_nothing
+        self.read_less: Callable[[], None] = _read_nothing
         self._catches_up = False
         self._fragments: bytearray | None = None
+        self._unfinished = Unfinished()
         self._last_sequence = 0
         self._sent_sequence = 0
         self._listens = False
-        self._wants_rates = False
         self._is_sampled = False
-        self._quoted_scopes: tuple[str, ...] = ()
-        self._rates_sent: dict[str, int] = {}
-        self._quotes_sent: dict[str, Quote | None] = {}
+        self._samples: Samples | None = None
 
     # The connection ---------------------------------------------------------------------------
 
@@ -175,6 +174,10 @@ class TraderSocket(WSListener):
         self._pending.clear()
         self._arrived = 0
         self._leave()
+        # Others may hold this for a while; what it held itself is not to be left behind.
+        self.read = self.read_less = _read_nothing
+        self._fragments = self._pinged = None
+        self._out.clear()
 
     def pause_writing(self) -> None:
         """Something waits to be read at the other end: from now on look how much that is."""
@@ -247,7 +250,11 @@ class TraderSocket(WSListener):
         turn = self._turn
         turn.ends = begun + TURN_NS
         turn.at = self._clock.at(begun)
+        unfinished = self._unfinished
+        unfinished.ends_with_frame = False
         self.read(size)
+        if not unfinished.ends_with_frame or unfinished.since or self._fragments is not None:
+            unfinished.note(begun, has_fragments=self._fragments is not None)
         if self._pinged is not None:
             self._pong()
         ended = monotonic_ns()
@@ -294,7 +301,9 @@ class TraderSocket(WSListener):
             self._serve_pending()
         elif self._arrived:
             size, self._arrived = self._arrived, 0
+            self._unfinished.ends_with_frame = False
             self.read(size)
+            self._unfinished.note(begun, has_fragments=self._fragments is not None)
             self._pong()
         if self._catches_up and not self._pending and not self._has_too_much_unread:
             self._send_piece()
@@ -324,6 +333,7 @@ class TraderSocket(WSListener):
         if self._transport is None:  # hung up, but more had arrived
             return
         kind = frame.msg_type
+        self._unfinished.ends_with_frame = not frame.tail_size
         if frame.rsv1 or frame.rsv2 or frame.rsv3:
             self.close(WSCloseCode.PROTOCOL_ERROR, "no extension was agreed on")
         elif kind == TEXT and self._fragments is None:
@@ -344,6 +354,10 @@ class TraderSocket(WSListener):
             self.close(WSCloseCode.PROTOCOL_ERROR, "a message began within another")
         else:
             self._refuse_binary(frame)
+
+    def hang_up_if_overdue(self) -> None:
+        if self._unfinished.is_overdue(monotonic_ns(), is_paused=self._is_paused):
+            self.close(WSCloseCode.PROTOCOL_ERROR, f"send a message within {MESSAGE_S} s")
 
     def _pong(self) -> None:
         """Answer the last of the pings that came together; nobody needs more than one pong, and
@@ -490,9 +504,7 @@ class TraderSocket(WSListener):
             return
         self._leave()
         self._resume(request_id, subscription.after)
-        self._wants_rates = subscription.rates and self.principal.tenant is not None
-        self._quoted_scopes = subscription.quotes
-        self._rates_sent, self._quotes_sent = {}, {}
+        self._samples = Samples(self._reception.exchange.desk, self.principal, subscription)
         self._sample()
         self._is_sampled = True
 
@@ -566,22 +578,11 @@ class TraderSocket(WSListener):
             self.principal.spend(ended, 0, ended - begun)
 
     def _sample(self) -> None:
-        desk = self._reception.exchange.desk
         execution = self._reception.exchange.execution
         if self._listens and execution.sequence - self._last_sequence >= SILENT_COMMANDS_MAX:
             self._tell_nothing()
-        if self._wants_rates and self.principal.tenant is not None:
-            rates = desk.rates(self.principal.tenant)
-            changed = {r: rate for r, rate in rates.items() if self._rates_sent.get(r) != rate}
-            self._rates_sent = rates
-            if changed:
-                self._out.append(encode(Rates(desk.instant(), changed)))
-        if self._quoted_scopes:
-            quotes = {scope: self._quote(scope) for scope in self._quoted_scopes}
-            if quotes != self._quotes_sent:
-                fresh = _changed(quotes, self._quotes_sent)
-                self._quotes_sent = quotes
-                self._out.append(encode(Quotes(desk.instant(), fresh)))
+        if self._samples is not None:
+            self._out.extend(self._samples.changed())
         if self._out:
             self._flush_soon()
 
@@ -590,14 +591,3 @@ class TraderSocket(WSListener):
         exchange = self._reception.exchange
         now, at = exchange.execution.sequence, exchange.desk.instant()
         self.push(now, encode(Happened(now, at, ())))
-
-    def _quote(self, scope: str) -> Quote | None:
-        try:
-            quoted = self._reception.exchange.desk.quote(self.principal, scope)
-        except Forbidden:  # no longer visible: what it held there is gone
-            return None
-        return None if quoted.rate is None else Quote(quoted.rate, quoted.idle)
-
-
-def _changed(new: dict[str, Quote | None], old: dict[str, Quote | None]) -> dict[str, Quote | None]:
-    return {scope: quote for scope, quote in new.items() if old.get(scope, ...) != quote}
