@@ -7,7 +7,7 @@ Requests are due at a rate, whatever the answers take. One in a hundred orders b
 take a resource from its holder, and gives it back.
 
 Beside them visitors come and go, some a second: each makes a connection of its own, subscribes,
-asks by REST, and leaves, so that what a connection leaves behind adds up to something that can be seen.
+asks by REST, and leaves, so that what a connection leaves behind adds up to something that shows.
 """
 
 from __future__ import annotations
@@ -121,8 +121,9 @@ class Visits:
 
 
 async def _subscribe(url: str, token: str) -> bool:
-    transport, visitor = await ws_connect(
-        Visitor,
+    visitor = Visitor()
+    transport, _ = await ws_connect(
+        lambda: visitor,
         url.replace("http", "ws", 1) + "/v1/stream",
         extra_headers={"Authorization": f"Bearer {token}"},
     )

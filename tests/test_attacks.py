@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from laissez.model import Bill, Refused, Rejected, Reply
+from laissez.model import Bill, Refused, Reply
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,6 @@ def test_a_refusal_is_not_a_bill(attacks: ModuleType) -> None:
     assert not is_bill(Reply(1, Bill(1, "t", 1)), explain=True)
     assert is_bill(Reply(1, Bill(1, "t", 1)), explain=False)
     assert not is_bill(Refused(1, "too_many_requests", "later"), explain=False)
-    assert not is_bill(Reply(1, Rejected(1, "unknown_scope", "h100")), explain=False)
 
 
 def test_what_nobody_does_is_printed_beside(attacks: ModuleType) -> None:

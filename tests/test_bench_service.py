@@ -9,6 +9,7 @@ import pytest
 
 from laissez.bench import load, service
 from laissez.bench.service import Measured, Rounds, ServiceLoad, measure, measure_rounds
+from laissez.bench.trader import LoadTrader
 
 SHORT = ServiceLoad(connections=4, under_way=8, seconds=0.3, warm_up_s=0.1)
 
@@ -118,7 +119,7 @@ def test_the_time_until_the_last_answer_of_a_turn_counts() -> None:
     """Answers after the end of a turn are counted, so the wait for them is, too: a server that
     answers late does not get a share for nothing. The length of the turn is told apart."""
     slow = SlowTrader(0.2)
-    side = load.Side(cast("list[load.LoadTrader]", [slow]))
+    side = load.Side(cast("list[LoadTrader]", [slow]))
     plan = load.LoadPlan([], [], 1, None, 1, 0.01, 0.0, [], 1, "")
     asyncio.run(load._take_turn(plan, side, 0.01))
     assert not slow.in_flight
