@@ -3,7 +3,12 @@
 A service as anybody would start it, 16 tenants who trade at a steady rate for an hour, and the
 memory of the service each minute. What has a bound fills up first (streams, remembered keys); so
 the slope is that of the second half, and says what another hour would add. A shorter run at a
-higher rate sees as many commands, but not as many statement periods.
+higher rate sees as many commands, but not as many statement periods. Visitors come and go meanwhile
+(see `soaking`), so that a leak per connection, subscription or REST request would be seen, too.
+
+A service that is dead, or that nobody trades with, doesn't grow either. So there is a verdict only
+if service and load lived to the end, nearly all that was due was answered, next to nothing was
+refused, nobody lost a connection, and there were enough looks for a slope.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,7 +29,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from soaking import HOLDERS_LIMIT, SoakPlan, Told
 
-from faults.process import Service
+from faults.process import Service, is_running
 from laissez.exchange.pipeline import Settings
 from laissez.model import ChangeFloor, Instruction, OfferResource, PlaceOrder
 from raw_websocket import RawSocket
@@ -36,6 +42,9 @@ TREE = "h100"
 FLOOR = 1_000
 FRAME = 200
 LOOKS = 60
+LOOKS_LEAST = 20
+RATE_LEAST = 0.9
+REFUSED_MOST = 0.01
 SLOPE_GOAL_MB_PER_HOUR = 20.0
 MIB = 1 << 20
 
@@ -58,11 +67,16 @@ class Soaked(msgspec.Struct, frozen=True):
     rss_last_mb: float
     slope_mb_per_hour: float
     slope_mb_per_million_commands: float
+    no_verdict: list[str]
     looks: list[Look]
 
 
 def rss_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    """0 if it is dead: a process that waits to be buried has no pages, another has no entry."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return 0.0
     return round(pages * os.sysconf("SC_PAGE_SIZE") / MIB, 1)
 
 
@@ -129,29 +143,56 @@ def _watch(pid: int, plan: SoakPlan, as_json: bool) -> Soaked:
             looks.append(look)
             if not as_json:
                 print(_row(look), flush=True)
+        status = traders.wait()
     finally:
         traders.kill()
         traders.wait()
         traders.stdout.close()
-    return soaked(plan, looks)
+    return soaked(plan, looks, status, is_alive=is_running(pid))
 
 
-def soaked(plan: SoakPlan, looks: list[Look]) -> Soaked:
-    """All looks, and the slope of the second half of them."""
+def soaked(plan: SoakPlan, looks: list[Look], status: int = 0, *, is_alive: bool = True) -> Soaked:
+    """All looks, the slope of the second half of them, and why that may say nothing."""
     later = looks[len(looks) // 2 :]
     by_hour = slope([(look.minutes / 60, look.rss_mb) for look in later])
     by_command = slope([(look.commands / 1e6, look.rss_mb) for look in later])
     return Soaked(
         plan.requests_per_s,
         round(plan.seconds / 60, 2),
-        looks[-1].commands,
-        looks[0].rss_mb,
-        max(look.rss_mb for look in looks),
-        looks[-1].rss_mb,
+        looks[-1].commands if looks else 0,
+        looks[0].rss_mb if looks else 0.0,
+        max((look.rss_mb for look in looks), default=0.0),
+        looks[-1].rss_mb if looks else 0.0,
         round(by_hour, 1),
         round(by_command, 1),
+        list(_no_verdict(plan, looks, status, is_alive)),
         looks,
     )
+
+
+def _no_verdict(plan: SoakPlan, looks: list[Look], status: int, is_alive: bool) -> Iterator[str]:
+    """Why nothing can be said about growth, if so."""
+    if not is_alive or any(look.rss_mb == 0 for look in looks):
+        yield "the service ended before the soak did"
+    if status != 0:
+        yield f"the load ended with status {status}; what it said is above"
+    if len(looks) < LOOKS_LEAST:
+        yield f"{len(looks)} looks, not {LOOKS_LEAST}: let it run longer"
+    told = [look.told for look in looks]
+    due = plan.requests_per_s * plan.seconds
+    answered = sum(each.answered for each in told)
+    if answered < RATE_LEAST * due:
+        yield f"{answered:,} of {due:,.0f} requests were answered: offer fewer a second"
+    refused = sum(each.refused + each.unsent for each in told)
+    if refused > REFUSED_MOST * due:
+        yield f"{refused:,} of {due:,.0f} requests were refused or could not be sent"
+    fewest = min((each.connected for each in told), default=0)
+    if fewest < len(plan.tokens):
+        yield f"{fewest} of {len(plan.tokens)} traders were connected"
+    visits = sum(each.visits for each in told)
+    failed = sum(each.visits_failed for each in told)
+    if visits == 0 or failed > REFUSED_MOST * visits:
+        yield f"{failed:,} of {visits:,} visits (connect, subscribe, ask by REST) came to nothing"
 
 
 HEAD = f"{'minute':>8}{'commands':>12}{'RSS MB':>9}{'p99 ms':>9}{'max ms':>9}{'refused':>9}"
@@ -174,9 +215,11 @@ def main() -> int:
     if not asked.json:
         print(HEAD)
     found = soak(asked.minutes, asked.requests_per_s, as_json=asked.json)
-    is_flat = found.slope_mb_per_hour <= SLOPE_GOAL_MB_PER_HOUR
+    is_flat = not found.no_verdict and found.slope_mb_per_hour <= SLOPE_GOAL_MB_PER_HOUR
     if asked.json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())
+    elif found.no_verdict:
+        print("\n".join(["no verdict:", *(f"  {reason}" for reason in found.no_verdict)]))
     else:
         print(
             f"second half: {found.slope_mb_per_hour:+,.1f} MB an hour, "

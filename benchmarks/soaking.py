@@ -5,15 +5,20 @@ Each connection places an order, amends it three times and cancels it, over and 
 with a key of its own and every price another one: all that a service might be tempted to remember.
 Requests are due at a rate, whatever the answers take. One in a hundred orders bids high enough to
 take a resource from its holder, and gives it back.
+
+Beside them visitors come and go, some a second: each makes a connection of its own, subscribes,
+asks by REST, and leaves, so that what a connection leaves behind adds up to something that shows.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import Iterator
 from itertools import count
+from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
@@ -29,6 +34,8 @@ from laissez.model import (
     Refused,
     Release,
     Request,
+    Subscribe,
+    Subscribed,
     decode_said,
     encode,
 )
@@ -39,6 +46,8 @@ WINS_ONE_IN = 100
 PRESSING, PRICES = 2_000, 5_000
 HOLDERS_LIMIT, WINNING = 1_000_000, 2_000_000
 IN_FLIGHT_MAX = 500
+VISITS_PER_S = 5
+VISIT_TIMEOUT_S = 10.0
 
 
 class SoakPlan(msgspec.Struct, frozen=True):
@@ -58,6 +67,79 @@ class Told(msgspec.Struct, frozen=True):
     unsent: int
     p99_ms: float
     max_ms: float
+    connected: int = 0
+    visits: int = 0
+    visits_failed: int = 0
+
+
+class Visitor(WSListener):
+    """Subscribes, and waits until it is told so."""
+
+    def __init__(self) -> None:
+        self.subscribed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        transport.send(WSMsgType.TEXT, encode(Request(1, Subscribe(rates=True))))
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        if not self.subscribed.done():
+            self.subscribed.set_result(False)
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        if frame.msg_type != WSMsgType.TEXT or self.subscribed.done():
+            return
+        told = decode_said(frame.get_payload_as_bytes())
+        for said in told if isinstance(told, list) else [told]:
+            if isinstance(said, Subscribed | Refused) and not self.subscribed.done():
+                self.subscribed.set_result(isinstance(said, Subscribed))
+
+
+class Visits:
+    """How many came and went since it was last told, and how many came to nothing."""
+
+    def __init__(self, plan: SoakPlan) -> None:
+        self.done = 0
+        self.failed = 0
+        self._plan = plan
+        self._underway: set[asyncio.Task[None]] = set()
+        self._tokens = count()
+
+    def begin(self) -> None:
+        token = self._plan.tokens[next(self._tokens) % len(self._plan.tokens)]
+        task = asyncio.create_task(self._visit(token))
+        self._underway.add(task)
+        task.add_done_callback(self._underway.discard)
+
+    async def _visit(self, token: str) -> None:
+        is_done = False
+        with contextlib.suppress(Exception):  # whatever it was, it came to nothing
+            async with asyncio.timeout(VISIT_TIMEOUT_S):
+                is_done = await _subscribe(self._plan.url, token)
+                is_done = await _get_orders(self._plan.url, token) and is_done
+        self.done += 1
+        self.failed += not is_done
+
+
+async def _subscribe(url: str, token: str) -> bool:
+    visitor = Visitor()
+    transport, _ = await ws_connect(
+        lambda: visitor,
+        url.replace("http", "ws", 1) + "/v1/stream",
+        extra_headers={"Authorization": f"Bearer {token}"},
+    )
+    try:
+        return await visitor.subscribed
+    finally:
+        transport.disconnect()
+
+
+async def _get_orders(url: str, token: str) -> bool:
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    with contextlib.closing(writer):
+        lines = ["GET /v1/orders HTTP/1.1", "Host: exchange", f"Authorization: Bearer {token}"]
+        writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode())
+        return b" 200 " in (await reader.read()).split(b"\r\n", 1)[0]
 
 
 class SoakingTrader(WSListener):
@@ -72,6 +154,10 @@ class SoakingTrader(WSListener):
         self._won: list[str] = []
         self._script = self._acts()
         self._transport: WSTransport | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._transport is not None
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
@@ -131,20 +217,24 @@ async def run(plan: SoakPlan) -> None:
             extra_headers={"Authorization": f"Bearer {token}"},
         )
         traders.append(trader)
+    visits = Visits(plan)
     begun = told_at = time.monotonic()
-    due = 0
+    due = visits_due = 0
     while (now := time.monotonic()) < begun + plan.seconds:
         while due < (now - begun) * plan.requests_per_s:
             traders[due % len(traders)].fire()
             due += 1
+        while visits_due < (now - begun) * VISITS_PER_S:
+            visits.begin()
+            visits_due += 1
         if now - told_at >= plan.tell_every_s:
             told_at = now
-            _tell(traders)
+            _tell(traders, visits)
         await asyncio.sleep(TICK_S)
-    _tell(traders)
+    _tell(traders, visits)
 
 
-def _tell(traders: list[SoakingTrader]) -> None:
+def _tell(traders: list[SoakingTrader], visits: Visits) -> None:
     latencies = sorted(each for trader in traders for each in trader.latencies_s)
     told = Told(
         len(latencies),
@@ -152,11 +242,15 @@ def _tell(traders: list[SoakingTrader]) -> None:
         sum(trader.unsent for trader in traders),
         round(latencies[int(len(latencies) * 0.99)] * 1_000, 1) if latencies else 0.0,
         round(latencies[-1] * 1_000, 1) if latencies else 0.0,
+        sum(trader.is_connected for trader in traders),
+        visits.done,
+        visits.failed,
     )
     print(msgspec.json.encode(told).decode(), flush=True)
     for trader in traders:
         trader.latencies_s.clear()
         trader.refused = trader.unsent = 0
+    visits.done = visits.failed = 0
 
 
 if __name__ == "__main__":

@@ -3,8 +3,12 @@ what a service under attack waits is for `make attacks` to find out."""
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
+import msgspec
 import pytest
+
+from laissez.model import Bill, Refused, Reply
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +23,24 @@ def test_every_attack_has_a_program(attacks: ModuleType) -> None:
     programs = [attack.program for attack in attacks.ATTACKS if attack.program is not None]
     assert sorted(programs) == sorted(PROGRAMS)
     assert len({attack.name for attack in attacks.ATTACKS}) == len(attacks.ATTACKS)
+
+
+def enough(attacks: ModuleType, attack: Any) -> Any:
+    """What makes an attack count."""
+    done = [attacks.stage.Done("", amount) for amount in (attack.least_before, attack.least)]
+    return attacks.Took(*done)
+
+
+def traded(attacks: ModuleType, *more: object, seconds: float = 0.001) -> list[Any]:
+    """Another tenant who traded enough, and came in quickly."""
+    questions = [attacks.Waited("question", 1.0, seconds)] * attacks.TRADED_LEAST
+    doors = [attacks.Waited("door", 1.0, 0.001)] * attacks.DOORS_LEAST
+    return [*questions, *doors, *more]
+
+
+def named(attacks: ModuleType, name: str) -> Any:
+    (attack,) = (each for each in attacks.ATTACKS if each.name == name)
+    return attack
 
 
 @pytest.mark.parametrize(
@@ -42,40 +64,99 @@ def test_what_is_held_and_what_is_missed(
     broken: list[str],
 ) -> None:
     """Another tenant's p99, memory, the journal where nothing of it belongs there, and keys."""
-    (attack,) = (each for each in attacks.ATTACKS if each.name == name)
-    seen = [attacks.Waited("question", 1.0, milliseconds / 1_000)] * 3
-    noticed = attacks._noticed(attack, seen, 2.0, (50, most_mb, 60), journal_mb, [note])
-    assert noticed.broken == broken
+    attack = named(attacks, name)
+    stalled = attacks.Waited("change", 1.0, 8.0)
+    more = [stalled] if attack.stalls_the_disk else []
+    seen = traded(attacks, *more, seconds=milliseconds / 1_000)
+    took = enough(attacks, attack)
+    noticed = attacks._noticed(attack, seen, took, (50, most_mb, 60), journal_mb, [note])
+    assert noticed.broken == broken and noticed.void == []
+    assert noticed.verdict == ("MISSED" if broken else "held")
 
 
-def test_doors_count_when_there_was_time_to_throw_others_out(attacks: ModuleType) -> None:
-    """A new connection that came to nothing counts in the second half; a request always does."""
+def test_every_new_connection_counts_and_so_does_its_time(attacks: ModuleType) -> None:
+    """One that came to nothing, whenever it was, or one that was let in late; a request always."""
     attack = attacks.ATTACKS[0]
-    early = attacks.Waited("door", 1.0, 5.0, "hung up")
-    late = attacks.Waited("door", 3.0, 5.0, "hung up")
-    lost = attacks.Waited("change", 1.0, 0.001, "disconnected")
 
-    def broken(*seen: object) -> list[str]:
-        found: list[str] = attacks._noticed(attack, list(seen), 2.0, (1, 1, 1), 0.0, []).broken
-        return found
+    def noticed(*seen: object) -> Any:
+        everybody = traded(attacks, *seen)
+        return attacks._noticed(attack, everybody, attacks.Took(), (1, 1, 1), 0.0, [])
 
-    assert broken(early) == []
-    assert broken(early, late) == ["doors"]
-    assert broken(lost) == ["requests"]
+    assert noticed().broken == []
+    assert noticed(attacks.Waited("door", 1.0, 0.1, "hung up")).broken == ["doors"]
+    late = noticed(attacks.Waited("door", 1.0, 1.5))
+    assert late.broken == ["doors"] and late.door_ms == 1_500
+    assert "1,500" in attacks.row(late)
+    assert noticed(attacks.Waited("change", 1.0, 0.001, "disconnected")).broken == ["requests"]
+
+
+def test_what_did_not_take_place_is_not_held(attacks: ModuleType) -> None:
+    """An attack that was turned away, one without the past that it needs, a disk that went on, and
+    another tenant who was not there: nothing was shown."""
+    for attack in attacks.ATTACKS:
+        stalled = attacks.Waited("change", 1.0, 8.0)
+        more = [stalled] if attack.stalls_the_disk else []
+        took = enough(attacks, attack)
+
+        def verdict(took: Any, seen: list[Any], attack: Any = attack) -> str:
+            found = attacks._noticed(attack, seen, took, (1, 1, 1), 0.0, [])
+            assert bool(found.void) == any(
+                "did not take place" in it for it in attacks.details(found)
+            )
+            return str(found.verdict)
+
+        assert verdict(took, traded(attacks, *more)) == "held"
+        assert verdict(took, []) == "VOID"
+        if attack.program is not None:
+            assert attack.least > 0
+            assert verdict(attacks.Took(took.before), traded(attacks)) == "VOID"
+        if attack.prepare is not attacks.stage.nothing:
+            assert verdict(attacks.Took(attack=took.attack), traded(attacks)) == "VOID"
+        if attack.stalls_the_disk:
+            assert verdict(took, traded(attacks)) == "VOID"
+
+
+def test_a_refusal_is_not_a_bill(attacks: ModuleType) -> None:
+    """Nor does a bill that explains nothing count as explained."""
+    from attacking.programs import is_bill  # noqa: PLC0415
+
+    told = Bill(1, "t", 1, {"h100/g0": ()})
+    assert is_bill(Reply(1, told), explain=True)
+    assert not is_bill(Reply(1, Bill(1, "t", 1)), explain=True)
+    assert is_bill(Reply(1, Bill(1, "t", 1)), explain=False)
+    assert not is_bill(Refused(1, "too_many_requests", "later"), explain=False)
+
+
+def test_what_nobody_does_is_printed_beside(attacks: ModuleType) -> None:
+    """The p99 without an attack stands with each attack's own."""
+    attack = named(attacks, "pongs")
+    took = enough(attacks, attack)
+    noticed = attacks._noticed(attack, traded(attacks), took, (1, 1, 1), 0.0, [])
+    noticed = msgspec.structs.replace(noticed, nobody_p99_ms=7.5)
+    assert any("nobody attacks 7.5" in each for each in attacks.details(noticed))
+
+
+def test_a_request_counts_from_when_it_was_due(attacks: ModuleType) -> None:
+    """What could not be sent in time has waited, too."""
+    from attacking.victim import Victim  # noqa: PLC0415
+
+    victim = Victim()
+    victim.fire(5.0)
+    assert victim.seen[0].due_at == 5.0
 
 
 def test_while_the_disk_stalls_only_questions_count(attacks: ModuleType) -> None:
     """Changes wait for the disk, as they must."""
-    (attack,) = (each for each in attacks.ATTACKS if each.stalls_the_disk)
-    seen = [attacks.Waited("question", 1.0, 0.001), attacks.Waited("change", 1.0, 8.0)]
-    assert attacks._noticed(attack, seen, 2.0, (1, 1, 1), 0.0, []).broken == []
+    attack = named(attacks, "stalling disk")
+    seen = traded(attacks, attacks.Waited("change", 1.0, 8.0))
+    assert attacks._noticed(attack, seen, attacks.Took(), (1, 1, 1), 0.0, []).broken == []
 
 
 def test_a_row_has_at_most_80_columns(attacks: ModuleType) -> None:
     """Also when it is as bad as it can be."""
     attack = attacks.Attack("continuations", None, "as bad as it can be")
-    seen = [attacks.Waited("question", 1.0, 99.9999)] * 3
-    noticed = attacks._noticed(attack, seen, 2.0, (9_999, 9_999, 9_999), 9_999.9, [])
+    seen = [attacks.Waited(kind, 1.0, 99.9999) for kind in ("question", "door")]
+    noticed = attacks._noticed(attack, seen, attacks.Took(), (9_999, 9_999, 9_999), 9_999.9, [])
     assert len(attacks.row(noticed)) <= 80 and len(attacks.HEAD) <= 80
     assert all(len(f"  {each.says}") <= 80 for each in attacks.ATTACKS)
 
@@ -90,3 +171,4 @@ def test_a_short_run_measures_the_victim(
     noticed = attacks.run(attack, 2.0)
     assert noticed.requests > 0 and noticed.rss_most_mb >= noticed.rss_before_mb > 0
     assert any("sent over" in note for note in noticed.notes)
+    assert noticed.void == [] and noticed.door_ms > 0

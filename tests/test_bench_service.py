@@ -1,12 +1,15 @@
 """The service is measured beside the limit of the machine. Nothing here depends on a clock."""
 
+import asyncio
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 
-from laissez.bench import service
+from laissez.bench import load, service
 from laissez.bench.service import Measured, Rounds, ServiceLoad, measure, measure_rounds
+from laissez.bench.trader import LoadTrader
 
 SHORT = ServiceLoad(connections=4, under_way=8, seconds=0.3, warm_up_s=0.1)
 
@@ -68,3 +71,57 @@ def test_the_ratio_is_that_of_the_round_in_the_middle(both: list[Measured]) -> N
     assert told["ratio"] == 0.6
     assert told["limit"]["requests_per_s"] == 50
     assert told["limit"]["server_us"] == both[1].server_us
+
+
+def test_of_an_even_number_of_rounds_no_ratio_is_the_upper_one(both: list[Measured]) -> None:
+    """Of two rounds the lower ratio is told, and the slower limit; the same for processor time."""
+
+    def at(requests_per_s: float, server_us: float) -> Measured:
+        return msgspec.structs.replace(both[1], requests_per_s=requests_per_s, server_us=server_us)
+
+    told = Rounds([at(40, 100.0), at(50, 80.0)], [at(100, 30.0), at(90, 32.0)]).document()
+    assert told["ratio"] == 0.4
+    assert told["limit"]["requests_per_s"] == 90
+    assert told["server_us_ratio_of_rounds"] == [0.3, 0.4]
+    assert told["server_us_ratio"] == 0.3
+
+
+def test_processor_time_that_nobody_tells_has_no_ratio(both: list[Measured]) -> None:
+    """Where the system does not say what a process used, there is no figure rather than a 0."""
+    unknown = [msgspec.structs.replace(each, server_us=0.0) for each in both]
+    assert Rounds(unknown[:1], unknown[1:]).document()["server_us_ratio"] is None
+
+
+def test_a_ratio_says_where_and_how_it_was_measured(
+    both: list[Measured], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It depends on the disk and on how much is under way, so both stand beside it."""
+    monkeypatch.setattr(service, "measure", lambda *_, beside_limit: both)
+    document = measure_rounds(SHORT, 1, quiet, tmp_path).document()
+    assert document["folder"] == str(tmp_path.resolve())
+    assert document["under_way"] == SHORT.under_way
+
+
+class SlowTrader:
+    """Has one request under way, which is answered some time after the turn has ended."""
+
+    def __init__(self, answered_after_s: float) -> None:
+        self.in_flight: dict[int, float] = {}
+        self.goes_on = False
+        self._answered_after_s = answered_after_s
+
+    def fire(self, due: float) -> None:
+        self.in_flight[1] = due
+        asyncio.get_running_loop().call_later(self._answered_after_s, self.in_flight.clear)
+
+
+def test_the_time_until_the_last_answer_of_a_turn_counts() -> None:
+    """Answers after the end of a turn are counted, so the wait for them is, too: a server that
+    answers late does not get a share for nothing. The length of the turn is told apart."""
+    slow = SlowTrader(0.2)
+    side = load.Side(cast("list[LoadTrader]", [slow]))
+    plan = load.LoadPlan([], [], 1, None, 1, 0.01, 0.0, [], 1, "")
+    asyncio.run(load._take_turn(plan, side, 0.01))
+    assert not slow.in_flight
+    assert side.seconds >= 0.15
+    assert side.sending_s == 0.01

@@ -1,7 +1,8 @@
 """The attacks, each bounded in time and in what it opens; by one tenant's token unless said.
 
 `python -m attacking.programs` reads a plan as JSON from standard input, attacks, and writes one
-line of JSON about what it saw.
+line of JSON about what it saw: in words, and how much of it really took place. Only what was let in
+counts: bytes on connections that were opened, bills that came, changes that were done.
 """
 
 from __future__ import annotations
@@ -17,8 +18,19 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from attacking.stage import KEYED_COMMANDS, OTHER_TREE
-from laissez.model import Answer, AskBill, CancelOrder, PlaceOrder, Reply, Request, encode
+from attacking.stage import KEYED_COMMANDS, OTHER_TREE, Done
+from laissez.model import (
+    Answer,
+    AskBill,
+    Bill,
+    CancelOrder,
+    PlaceOrder,
+    Rejected,
+    Reply,
+    Request,
+    Said,
+    encode,
+)
 from raw_websocket import CONTINUATION, PING, TEXT, Closed, RawSocket, TurnedAway, frame
 
 SMALL_BUFFER = 4_096
@@ -37,7 +49,6 @@ class AttackPlan(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Note = str
 Payloads = Iterator[bytes]
 
 
@@ -46,6 +57,7 @@ class Flooder:
 
     def __init__(self, plan: AttackPlan, payloads: Callable[[], Payloads], *, reads: bool) -> None:
         self.reads = reads
+        self.tried = 0
         self.opened = 0
         self.sent_bytes = 0
         self.socket: socket.socket | None = None
@@ -54,13 +66,14 @@ class Flooder:
 
     def open(self) -> None:
         self.socket = None
-        if self.opened < REOPENED_MAX:
-            self.opened += 1
+        if self.tried < REOPENED_MAX:
+            self.tried += 1
             buffer = None if self.reads else SMALL_BUFFER
             with contextlib.suppress(OSError, Closed, TurnedAway):
                 raw = RawSocket(self._plan.url, self._plan.token, receive_buffer=buffer)
                 self.socket = raw.socket
                 self.socket.setblocking(False)
+                self.opened += 1
         self._waiting = self._payloads()
         self._now = b""
 
@@ -84,7 +97,7 @@ class Flooder:
 
 def flood(
     plan: AttackPlan, sockets: int, payloads: Callable[[], Payloads], *, reads: bool = True
-) -> Note:
+) -> Done:
     """Write to some sockets as fast as they take it; with `reads`, read what comes back."""
     flooders = [Flooder(plan, payloads, reads=reads) for _ in range(sockets)]
     selector = selectors.DefaultSelector()
@@ -121,7 +134,7 @@ def flood(
                 begin(flooder)
     sent = sum(flooder.sent_bytes for flooder in flooders)
     opened = sum(flooder.opened for flooder in flooders)
-    return f"{sent / 1e6:,.1f} MB sent over {opened} connections"
+    return Done(f"{sent / 1e6:,.1f} MB sent over {opened} connections", sent / 1e6)
 
 
 def paced(plan: AttackPlan, payload: bytes, per_s: float) -> Callable[[], Payloads]:
@@ -146,22 +159,24 @@ def _requests(body: bytes, requests: int) -> bytes:
 # By name ----------------------------------------------------------------------------------------
 
 
-def pongs(plan: AttackPlan) -> Note:
+def pongs(plan: AttackPlan) -> Done:
     payload = frame(b"x" * 125, PING) * 500
     return flood(plan, 4, lambda: repeat(payload), reads=False)
 
 
-def replays(plan: AttackPlan) -> Note:
+def replays(plan: AttackPlan) -> Done:
     payload = _requests(b'{"type":"Subscribe","after":0}', 1_000)
     return flood(plan, 1, lambda: iter([payload]), reads=False)
 
 
-def explanations(plan: AttackPlan) -> Note:
-    return f"{_ask_bills(plan, explain=True)} bills explained"
+def explanations(plan: AttackPlan) -> Done:
+    told = _ask_bills(plan, explain=True)
+    return Done(f"{told} bills explained", told)
 
 
-def bills(plan: AttackPlan) -> Note:
-    return f"{_ask_bills(plan, explain=False)} bills told"
+def bills(plan: AttackPlan) -> Done:
+    told = _ask_bills(plan, explain=False)
+    return Done(f"{told} bills told", told)
 
 
 def _ask_bills(plan: AttackPlan, *, explain: bool) -> int:
@@ -171,33 +186,39 @@ def _ask_bills(plan: AttackPlan, *, explain: bool) -> int:
         while (left := ends - time.monotonic()) > 0:
             raw.socket.settimeout(left)
             try:
-                told += isinstance(raw.ask(AskBill(explain=explain)), Reply)
+                told += is_bill(raw.ask(AskBill(explain=explain)), explain=explain)
             except (TimeoutError, Closed):
                 break
     return told
 
 
-def requests_beyond(plan: AttackPlan) -> Note:
+def is_bill(said: Said, *, explain: bool) -> bool:
+    """A refusal is none, and what explains nothing is not explained."""
+    bill = said.told if isinstance(said, Reply) else None
+    return isinstance(bill, Bill) and (bool(bill.open_segments) or not explain)
+
+
+def requests_beyond(plan: AttackPlan) -> Done:
     payload = _requests(b'{"type":"AskQuote","scope":"h100"}', 1_000)
     return flood(plan, 8, lambda: repeat(payload))
 
 
-def many_in_a_frame(plan: AttackPlan) -> Note:
+def many_in_a_frame(plan: AttackPlan) -> Done:
     payload = _requests(b'{"type":"AskStatus"}', 25_000)
     return flood(plan, 8, lambda: repeat(payload))
 
 
-def unreadable(plan: AttackPlan) -> Note:
+def unreadable(plan: AttackPlan) -> Done:
     payload = frame(b"[" + b",".join([b'{"id":1,"do":0}'] * 65_000) + b"]")
     return flood(plan, 8, lambda: repeat(payload))
 
 
-def pings(plan: AttackPlan) -> Note:
+def pings(plan: AttackPlan) -> Done:
     payload = frame(b"", PING) * 5_000
     return flood(plan, 8, lambda: repeat(payload))
 
 
-def continuations(plan: AttackPlan) -> Note:
+def continuations(plan: AttackPlan) -> Done:
     begins = frame(b"", TEXT, first=0)
     payload = frame(b"", CONTINUATION, first=0) * 5_000
 
@@ -208,18 +229,18 @@ def continuations(plan: AttackPlan) -> Note:
     return flood(plan, 8, payloads)
 
 
-def long_numbers(plan: AttackPlan) -> Note:
+def long_numbers(plan: AttackPlan) -> Done:
     body = b'{"type":"PlaceOrder","scope":"h100","price_micros_per_hour":%b}' % (b"7" * 4_291)
     return flood(plan, 1, paced(plan, _requests(body, 50), 20))
 
 
-def long_paths(plan: AttackPlan) -> Note:
+def long_paths(plan: AttackPlan) -> Done:
     path = "h100/" + "\N{GRINNING FACE}" * 2_000
     body = b'{"type":"PlaceOrder","scope":"%b","price_micros_per_hour":1}' % path.encode()
     return flood(plan, 1, paced(plan, _requests(body, 50), 20))
 
 
-def keys(plan: AttackPlan) -> Note:
+def keys(plan: AttackPlan) -> Done:
     """Use many keys, each for an order that is placed and cancelled, within the allowance."""
     begun, done, numbers = time.monotonic(), 0, count()
     with RawSocket(plan.url, plan.token) as raw:
@@ -232,30 +253,35 @@ def keys(plan: AttackPlan) -> Note:
                 asked.append(Request(2 * number + 1, cancel, f"cancel {number}"))
             raw.send_text(encode(asked))
             answers = raw.answers([each.id for each in asked])
-            done += sum(isinstance(answer, Answer) for answer in answers.values())
+            done += sum(
+                isinstance(answer, Answer)
+                and not any(isinstance(each, Rejected) for each in answer.events)
+                for answer in answers.values()
+            )
             time.sleep(KEYED_AT_ONCE / KEYED_PER_S)
-    return f"{done} keys used"
+    return Done(f"{done} keys used", done)
 
 
-def unread_gets(plan: AttackPlan) -> Note:
+def unread_gets(plan: AttackPlan) -> Done:
     asked = f"GET /v1/orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {plan.token}\r\n\r\n"
-    return _hold(plan, [(asked.encode(), b"")] * UNREAD_GETS)
+    return _hold(plan, [(asked.encode(), b"")] * UNREAD_GETS, begins=b"HTTP/1.1 200")
 
 
-def loris(plan: AttackPlan) -> Note:
+def loris(plan: AttackPlan) -> Done:
     """Without a token: a second request byte by byte, bodies without end, and silence."""
     second = b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/status HTTP/1.1\r\nX-A: "
     body = b"POST /v1/orders HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
     return _hold(plan, [(second, b"a"), (body, b" "), (b"", b"")] * (LORIS // 3))
 
 
-def silent_tls(plan: AttackPlan) -> Note:
+def silent_tls(plan: AttackPlan) -> Done:
     """Without a token, at a door that speaks TLS: connect, and say nothing."""
     return _hold(plan, [(b"", b"")] * LORIS)
 
 
-def _hold(plan: AttackPlan, said: list[tuple[bytes, bytes]]) -> Note:
-    """Open connections, say something once, a byte more each second, and read nothing."""
+def _hold(plan: AttackPlan, said: list[tuple[bytes, bytes]], begins: bytes = b"") -> Done:
+    """Open connections, say something once, a byte more each second, and read nothing until the
+    end; those count whose answer `begins` so."""
     parts = urlsplit(plan.url)
     assert parts.hostname is not None and parts.port is not None
     ends = time.monotonic() + plan.seconds
@@ -279,22 +305,27 @@ def _hold(plan: AttackPlan, said: list[tuple[bytes, bytes]]) -> Note:
         for plain, again in held:
             with contextlib.suppress(OSError):
                 plain.send(again)
-    return f"{sum(map(_is_open, held))} of {len(said)} connections are alive at the end"
+    heard = [_hear(plain) for plain, _ in held]
+    alive = sum(is_open for _, is_open in heard)
+    counted = sum(told.startswith(begins) for told, _ in heard)
+    note = f"{alive} of {len(said)} connections are alive at the end"
+    return Done(f"{note}; {counted} got what they came for" if begins else note, counted)
 
 
-def _is_open(one: tuple[socket.socket, bytes]) -> bool:
-    plain, _ = one
+def _hear(plain: socket.socket) -> tuple[bytes, bool]:
+    """The beginning of what was said on a connection, and whether it is still open."""
+    told = b""
     try:
-        while plain.recv(1 << 16):
-            continue
-        return False
+        while some := plain.recv(1 << 16):
+            told = told or some
     except BlockingIOError:
-        return True
+        return told, True
     except OSError:
-        return False
+        return told, False
+    return told, False
 
 
-PROGRAMS: dict[str, Callable[[AttackPlan], Note]] = {
+PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
     program.__name__: program
     for program in (
         pongs,
@@ -319,7 +350,7 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Note]] = {
 if __name__ == "__main__":
     given = msgspec.json.decode(sys.stdin.buffer.read(), type=AttackPlan)
     try:
-        note = PROGRAMS[given.program](given)
+        done = PROGRAMS[given.program](given)
     except (Closed, TurnedAway) as end:
-        note = f"turned out: {type(end).__name__} {end}"[:70]
-    print(msgspec.json.encode(note).decode())
+        done = Done(f"turned out: {type(end).__name__} {end}"[:70])
+    print(msgspec.json.encode(done).decode())

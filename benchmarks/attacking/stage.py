@@ -12,6 +12,7 @@ from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
 from laissez.model import (
     AmendOrder,
+    Answer,
     CancelOrder,
     ChangeFloor,
     ChangeGuard,
@@ -19,16 +20,18 @@ from laissez.model import (
     OfferResource,
     PlaceOrder,
     Refused,
+    Rejected,
+    Reply,
     ServiceCode,
+    Subscribed,
 )
 from raw_websocket import RawSocket
 
 WIDE_TREE = "h100"
 OTHER_TREE = "a100"
 HOLDINGS = 512
-PRICE_STEPS = 6_000
-STEPS_S_MAX = 15.0
-HELD_PRICE_STEPS = 49_000
+PRICE_STEPS = 49_000  # nearly `steps_kept`: with more, a statement closes and they are forgotten
+STEPS_S_MAX = 30.0
 HOLD_S = 3_600
 FLOOR = 1_000
 HIGH = 1_000_000_000
@@ -39,13 +42,21 @@ KEYED_COMMANDS = 4 * KEYS_KEPT
 FRAME = 500
 TRIES_MAX = 50
 PLENTY = 1_000
+LIMIT_MOST = 1_000_000_000  # more than this the service takes for a slip
 NAMES = ("operator", "victim", "attacker", "partner")
+
+
+class Done(msgspec.Struct, frozen=True):
+    """What was done, in words, and how much of it: an attack that did nothing was not held."""
+
+    note: str = ""
+    amount: float = 0.0
 
 
 def generous(settings: Settings) -> Settings:
     """The same, but with an allowance for a long past in a short time."""
     limits = {
-        name: getattr(settings.limits, name) * PLENTY
+        name: min(getattr(settings.limits, name) * PLENTY, LIMIT_MOST)
         for name in Limits.__struct_fields__
         if type(getattr(settings.limits, name)) is int
     }
@@ -71,12 +82,17 @@ def send_all(url: str, token: str, asked: Sequence[Instruction]) -> int:
                     if isinstance(told, Refused)
                     and told.code in (ServiceCode.TOO_MANY_REQUESTS, ServiceCode.BUSY)
                 ]
-                done += len(waiting) - sum(isinstance(told, Refused) for told in refused)
+                done += sum(map(_was_done, refused))
                 waiting = again
                 if not waiting:
                     break
                 time.sleep(0.1)
     return done
+
+
+def _was_done(told: Answer | Reply | Subscribed | Refused) -> bool:
+    """Neither the service nor the market refused it."""
+    return isinstance(told, Answer) and not any(isinstance(each, Rejected) for each in told.events)
 
 
 def furnish(url: str, tokens: dict[str, str]) -> None:
@@ -93,44 +109,50 @@ def furnish(url: str, tokens: dict[str, str]) -> None:
 # What an attack needs to be there already ---------------------------------------------------------
 
 
-def nothing(url: str, tokens: dict[str, str]) -> None:
+def nothing(url: str, tokens: dict[str, str]) -> Done:
     """An attack that needs nothing."""
+    return Done()
 
 
-def a_long_feed(url: str, tokens: dict[str, str]) -> None:
+def a_long_feed(url: str, tokens: dict[str, str]) -> Done:
     """Messages of the attacker's own, with order ids as long as they may be."""
     names = [f"{number:0128}" for number in range(FEED_ORDERS)]
     asked: list[Instruction] = []
     for name in names:
         asked += [PlaceOrder(WIDE_TREE, 1, 1, name), CancelOrder(name)]
-    send_all(url, tokens["attacker"], asked)
+    done = send_all(url, tokens["attacker"], asked)
+    return Done(f"{done:,} changes in the feed", done)
 
 
-def many_price_steps(url: str, tokens: dict[str, str]) -> None:
-    """The attacker holds all of a tree, and somebody's price for it has changed often."""
+def many_price_steps(url: str, tokens: dict[str, str]) -> Done:
+    """The attacker holds all of a tree, and somebody's price for it has changed nearly as often as
+    is kept, if there is time for it."""
     send_all(url, tokens["attacker"], [PlaceOrder(WIDE_TREE, FLOOR, HIGH)] * HOLDINGS)
-    _change_prices(url, tokens, PRICE_STEPS)
+    return _change_prices(url, tokens)
 
 
-def many_price_steps_under_a_hold(url: str, tokens: dict[str, str]) -> None:
-    """The same under a hold that lasts, at caps above and below these prices, and with nearly as
-    many changes as are kept if there is time for them."""
+def many_price_steps_under_a_hold(url: str, tokens: dict[str, str]) -> Done:
+    """The same under a hold that lasts, at caps above and below these prices."""
     send_all(url, tokens["operator"], [ChangeGuard(WIDE_TREE, hold=HOLD_S * 1_000_000)])
     caps = [2_000 + number * 2 for number in range(HOLDINGS)]
     send_all(url, tokens["attacker"], [PlaceOrder(WIDE_TREE, FLOOR, cap) for cap in caps])
-    _change_prices(url, tokens, HELD_PRICE_STEPS)
+    return _change_prices(url, tokens)
 
 
-def _change_prices(url: str, tokens: dict[str, str], steps: int) -> None:
+def _change_prices(url: str, tokens: dict[str, str]) -> Done:
     """One by one, because what changes at one instant is one step."""
-    ends = time.monotonic() + STEPS_S_MAX
+    ends, changed = time.monotonic() + STEPS_S_MAX, 0
     with RawSocket(url, tokens["partner"]) as raw:
         raw.ask(PlaceOrder(WIDE_TREE, 2_000, HIGH - 1, "p"))
-        for number in range(steps):
-            raw.ask(AmendOrder("p", price=2_000 + number % 1_000))
+        for number in range(PRICE_STEPS):
+            told = raw.ask(AmendOrder("p", price=2_000 + number % 1_000))
+            changed += _was_done(told)
             if time.monotonic() > ends:
                 break
+    return Done(f"{changed:,} price steps of the {PRICE_STEPS:,} wanted", changed)
 
 
-def many_resting_orders(url: str, tokens: dict[str, str]) -> None:
-    send_all(url, tokens["attacker"], [PlaceOrder(WIDE_TREE, 1, 1)] * RESTING_ORDERS)
+def many_resting_orders(url: str, tokens: dict[str, str]) -> Done:
+    asked: list[Instruction] = [PlaceOrder(WIDE_TREE, 1, 1)] * RESTING_ORDERS
+    rest = send_all(url, tokens["attacker"], asked)
+    return Done(f"{rest:,} of {RESTING_ORDERS:,} orders came to rest", rest)

@@ -1,9 +1,10 @@
 """Somebody who only wants to trade: asks for a quote, places an order, cancels it, in turn.
 
-Requests are sent when they are due, whatever the answers take, so that a service that stands still
-is charged for each of them. Twice a second a new connection is made, too, as a tenant that comes
-back would. A process of its own, started with `python -m attacking.victim`: it reads a plan as
-JSON from standard input, and writes what it saw to the file named there.
+Requests are due at a rate, whatever the answers take, and what they wait counts from when they were
+due: a service that stands still is charged for each of them, and so is a machine that is too busy.
+Twice a second a new connection is made, too, as a tenant that comes back would. A process of its
+own, started with `python -m attacking.victim`: it reads a plan as JSON from standard input, and
+writes what it saw to the file named there.
 """
 
 from __future__ import annotations
@@ -50,10 +51,11 @@ class VictimPlan(msgspec.Struct, frozen=True):
 
 
 class Waited(msgspec.Struct):
-    """One request: what, when it was sent, how long it took; `failed` if it came to nothing."""
+    """One request: what, when it was due, how long it took from then; `failed` if it came to
+    nothing."""
 
     kind: str
-    sent_at: float
+    due_at: float
     seconds: float | None = None
     failed: str | None = None
 
@@ -77,18 +79,18 @@ class Victim(WSListener):
         for said in told if isinstance(told, list) else [told]:
             if isinstance(said, Answer | Reply | Refused) and said.id is not None:
                 waited = self.seen[said.id]
-                waited.seconds = now - waited.sent_at
+                waited.seconds = now - waited.due_at
                 if isinstance(said, Refused):
                     waited.failed = said.code
 
-    def fire(self) -> None:
+    def fire(self, due_at: float) -> None:
         number = len(self.seen)
         turn, order = number % 3, f"o{number // 3}"
         do: AskQuote | PlaceOrder | CancelOrder = AskQuote(TREE)
         if turn:
             do = PlaceOrder(TREE, 1, 1, order) if turn == 1 else CancelOrder(order)
         kind = "change" if turn else "question"
-        self.seen.append(Waited(kind, time.monotonic()))
+        self.seen.append(Waited(kind, due_at))
         if self._transport is None:
             self.seen[-1].failed = "disconnected"
         else:
@@ -113,9 +115,9 @@ async def run(plan: VictimPlan) -> list[Waited]:
     begun = time.monotonic()
     while (elapsed := time.monotonic() - begun) < plan.seconds:
         while len(victim.seen) < elapsed * REQUESTS_PER_S:
-            victim.fire()
+            victim.fire(begun + len(victim.seen) / REQUESTS_PER_S)
         if len(doors) < elapsed * DOORS_PER_S:
-            doors.append(Waited("door", time.monotonic()))
+            doors.append(Waited("door", begun + len(doors) / DOORS_PER_S))
             knocking.add(asyncio.create_task(_knock(plan.url, authorization, doors[-1], tls)))
         await asyncio.sleep(0.002)
     latest = time.monotonic() + DRAIN_S
@@ -127,7 +129,7 @@ async def run(plan: VictimPlan) -> list[Waited]:
     now = time.monotonic()
     for each in victim.seen:
         if each.seconds is None:
-            each.seconds = now - each.sent_at
+            each.seconds = now - each.due_at
             each.failed = each.failed or "unanswered"
     return victim.seen + doors
 
@@ -145,7 +147,7 @@ async def _knock(url: str, authorization: str, door: Waited, tls: ssl.SSLContext
                     door.failed = line.decode(errors="replace").strip() or "hung up"
     except (OSError, ValueError) as error:
         door.failed = type(error).__name__
-    door.seconds = time.monotonic() - door.sent_at
+    door.seconds = time.monotonic() - door.due_at
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ It does what any exchange of this kind must do: take the same frames from the sa
 write them to a journal like ours (the same class, the same writer, a sync for each group, the next
 group gathers meanwhile), and send every request back once it is durable. It reads nothing but the
 id, knows no tokens, checks nothing and keeps nothing. What the service reaches is a share of what
-this reaches on the same machine in the same minute, and that share can be compared between
-machines.
+this reaches on the same machine in the same minute.
+
+Both wait for the same disk, so the share is one of this machine, this disk and this number of
+requests under way: a slow disk brings both together, a fast one shows the market. What a request
+costs each of them in processor time hardly depends on the disk, and its share is told, too.
 
 `python -m laissez.bench.limit FOLDER` prints one line of JSON when it listens, as the service does.
 """

@@ -11,7 +11,7 @@ dropped.
 
 Traders that wait can have two servers, in turns of half a second: whatever else happens on the
 machine happens to both, and what one does as a share of the other can be told, even where neither
-figure means much by itself.
+figure means much by itself. A turn ends when its last request is answered.
 
 Reads its plan as JSON from standard input, writes what it saw as JSON to the file named there.
 """
@@ -38,7 +38,7 @@ TURN_S = 0.5
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
-    """`seconds` is how long each of the servers at `urls` has the load."""
+    """`seconds` is for how long requests are sent to each of the servers at `urls`."""
 
     urls: list[str]
     tokens: list[str]
@@ -53,7 +53,8 @@ class LoadPlan(msgspec.Struct, frozen=True):
 
 
 class LoadSeen(msgspec.Struct, frozen=True):
-    """What the load saw after warming up; `acknowledged` holds, per connection, id and sequence."""
+    """What the load saw after warming up. `seconds` ends when the last request was answered;
+    `acknowledged` holds, per connection, id and sequence."""
 
     requests: int
     seconds: float
@@ -74,6 +75,7 @@ class Side:
 
     def __init__(self, traders: list[LoadTrader]) -> None:
         self.traders = traders
+        self.sending_s = 0.0
         self.seconds = 0.0
         self.cpu_s = 0.0
 
@@ -91,17 +93,17 @@ async def run(plan: LoadPlan) -> list[LoadSeen]:
             trader.accepted = trader.refused = 0
     if len(sides) == 1:
         await _take_turn(plan, sides[0], plan.seconds)
-    while (first := min(sides, key=lambda side: side.seconds)).seconds < plan.seconds:
-        await _take_turn(plan, first, min(TURN_S, plan.seconds - first.seconds))
-        await _until_answered(first.traders)
-    for side in sides:
-        await _until_answered(side.traders)
+    while (first := min(sides, key=lambda side: side.sending_s)).sending_s < plan.seconds:
+        await _take_turn(plan, first, min(TURN_S, plan.seconds - first.sending_s))
     return [_summary(plan, side) for side in sides]
 
 
 async def _take_turn(plan: LoadPlan, side: Side, seconds: float) -> None:
+    """Send for so long, and wait for the answers: they are counted, so their time is, too."""
     begun, cpu = clock(), process_time()
     await _send(plan, side.traders, seconds, plan.seed + 1)
+    side.sending_s += seconds
+    await _until_answered(side.traders)
     side.seconds += clock() - begun
     side.cpu_s += process_time() - cpu
 

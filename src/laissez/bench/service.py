@@ -7,13 +7,18 @@ was acknowledged, in a file that is synced at every commit.
 
 Machines differ, and one machine from minute to minute. So beside the traders who wait for answers
 the limit of the machine is measured (see `limit`), in the same rounds, in turns of half a second.
-The ratio of the two is the figure that means the same everywhere.
+
+The ratio of the two belongs to that machine, that folder's disk and that many requests under way:
+where a sync is slow both wait for it and the ratio goes to 1, and where it is quick the market is
+what differs. So the ratio of the processor times for a request stands beside it, which depends on
+the disk much less, and so do the folder and the number of requests under way.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -212,11 +217,14 @@ class Rounds(msgspec.Struct, frozen=True):
     """Several rounds of one load, each on a service of its own: the one with the median p99.
 
     Machines are shared and have moods: how far the rounds lie apart is part of the result. `limits`
-    has the machine's limit in each of the rounds, or is empty.
+    has the machine's limit in each of the rounds, or is empty. `folder` is where the journals were,
+    and `under_way` is None at a fixed rate.
     """
 
     measured: list[Measured]
     limits: list[Measured] = []
+    under_way: int | None = None
+    folder: str = ""
 
     @property
     def median(self) -> Measured:
@@ -234,18 +242,37 @@ class Rounds(msgspec.Struct, frozen=True):
             for service, limit in zip(self.measured, self.limits, strict=False)
         ]
 
+    @property
+    def server_us_ratios(self) -> list[float]:
+        """The limit's processor time for a request as a share of the service's, round by round;
+        empty where the system does not tell."""
+        pairs = [
+            (service.server_us, limit.server_us)
+            for service, limit in zip(self.measured, self.limits, strict=False)
+        ]
+        if not all(service > 0 and limit > 0 for service, limit in pairs):
+            return []
+        return [round(limit / service, 3) for service, limit in pairs]
+
     def document(self) -> dict[str, Any]:
-        found = {
+        found: dict[str, Any] = {
             **msgspec.structs.asdict(self.median),
+            "folder": self.folder,
+            "under_way": self.under_way,
             "p99_ms_of_rounds": [each.p99_ms for each in self.measured],
             "requests_per_s_of_rounds": [each.requests_per_s for each in self.measured],
         }
         if self.limits:
             by_speed = sorted(self.limits, key=lambda each: each.requests_per_s)
-            limit = msgspec.structs.asdict(by_speed[len(by_speed) // 2])
+            limit = msgspec.structs.asdict(by_speed[(len(by_speed) - 1) // 2])
             found["limit"] = {name: limit[name] for name in OF_THE_LIMIT}
-            found["ratio"] = sorted(self.ratios)[len(self.ratios) // 2]
+            # Of an even number of rounds the lower of the two in the middle: no figure is better
+            # than at least half of the rounds were.
+            found["ratio"] = statistics.median_low(self.ratios)
             found["ratio_of_rounds"] = self.ratios
+            by_cost = self.server_us_ratios
+            found["server_us_ratio"] = statistics.median_low(by_cost) if by_cost else None
+            found["server_us_ratio_of_rounds"] = by_cost
         return found
 
 
@@ -261,7 +288,12 @@ def measure_rounds(load: ServiceLoad, rounds: int, say: Say, folder: Path | None
         )
         for number in range(rounds)
     ]
-    return Rounds([each[0] for each in measured], [each[1] for each in measured if waits])
+    return Rounds(
+        [each[0] for each in measured],
+        [each[1] for each in measured if waits],
+        load.under_way if waits else None,
+        str((folder or Path(tempfile.gettempdir())).resolve()),
+    )
 
 
 def all_loads(

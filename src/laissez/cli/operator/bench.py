@@ -58,7 +58,10 @@ def service(
     Of several rounds the one with the median p99 is shown, with the p99 of all beside it.
     'ratio' is what the service reached as a share of 'limit', the limit of this machine: a server
     that writes and sends back the same requests, without a market, measured in turns with the
-    first load. It is the figure to compare between machines.
+    first load. It depends on the disk of --folder and on --under-way: on a slow disk both wait for
+    it and the ratio goes to 1, on a fast one it is lowest. 'server_us_ratio' is the limit's
+    processor time for a request as a share of the service's: steadier, and the one to compare
+    between machines. 'folder' and 'under_way' say what was measured.
     'durable' says that every acknowledged command was found in the journal, which is synced before
     anything is acknowledged.
     """
