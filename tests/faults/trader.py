@@ -215,6 +215,8 @@ class Trader:
         self._ledger.refused.append((self.author, key, refused.code))
 
     def _hear_happened(self, happened: Happened) -> None:
+        if not happened.events and happened.sequence == self.heard.last:
+            return  # the mark that all that was missed has been told
         if happened.sequence <= self.heard.last:
             self._complain(f"{self.author} heard {happened.sequence} after {self.heard.last}")
         if self._must_resync:
