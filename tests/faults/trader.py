@@ -215,13 +215,13 @@ class Trader:
         self._ledger.refused.append((self.author, key, refused.code))
 
     def _hear_happened(self, happened: Happened) -> None:
-        if not happened.events and happened.sequence == self.heard.last:
-            return  # the mark that all that was missed has been told
-        if happened.sequence <= self.heard.last:
+        is_mark = not happened.events  # of how far it has heard, perhaps once more
+        if happened.sequence < self.heard.last + (0 if is_mark else 1):
             self._complain(f"{self.author} heard {happened.sequence} after {self.heard.last}")
         if self._must_resync:
             self._complain(f"{self.author} was not told that it missed something")
-        self.heard.events[happened.sequence] = happened.events
+        if not is_mark:
+            self.heard.events[happened.sequence] = happened.events
         self.heard.last = happened.sequence
         self._wishes.learn(happened.events)
 
