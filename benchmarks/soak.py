@@ -43,6 +43,7 @@ FLOOR = 1_000
 FRAME = 200
 LOOKS = 60
 LOOKS_LEAST = 20
+MINUTES_LEAST = 5.0
 RATE_LEAST = 0.9
 REFUSED_MOST = 0.01
 SLOPE_GOAL_MB_PER_HOUR = 20.0
@@ -178,6 +179,8 @@ def _no_verdict(plan: SoakPlan, looks: list[Look], status: int, is_alive: bool) 
         yield f"the load ended with status {status}; what it said is above"
     if len(looks) < LOOKS_LEAST:
         yield f"{len(looks)} looks, not {LOOKS_LEAST}: let it run longer"
+    if plan.seconds < MINUTES_LEAST * 60:
+        yield f"less than {MINUTES_LEAST:g} minutes: what has a bound is still filling up"
     told = [look.told for look in looks]
     due = plan.requests_per_s * plan.seconds
     answered = sum(each.answered for each in told)

@@ -80,7 +80,10 @@ def test_a_dead_service_is_not_flat(
     assert soak.main() == 1
     assert "the service ended" in capsys.readouterr().out
     level = [msgspec.structs.replace(each, rss_mb=50.0) for each in seen]
+    assert soak.soaked(plan, level).no_verdict == []
     assert soak.soaked(plan, level, is_alive=False).no_verdict != []
+    short = msgspec.structs.replace(plan, seconds=40.0)
+    assert any("less than 5 minutes" in each for each in soak.soaked(short, level).no_verdict)
 
 
 def test_a_short_soak_is_answered(soak: ModuleType) -> None:

@@ -134,7 +134,7 @@ def flood(
                 begin(flooder)
     sent = sum(flooder.sent_bytes for flooder in flooders)
     opened = sum(flooder.opened for flooder in flooders)
-    return Done(f"{sent / 1e6:,.1f} MB sent over {opened} connections", sent / 1e6)
+    return Done(f"{sent / 1e6:,.2f} MB sent over {opened} connections", sent / 1e6)
 
 
 def paced(plan: AttackPlan, payload: bytes, per_s: float) -> Callable[[], Payloads]:
