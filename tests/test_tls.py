@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import shutil
 import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -66,6 +68,34 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         with serving.served(folder / "journal", "operator") as running:
             context = ssl.create_default_context(cafile=str(certificate))
             yield Secured(running.url, running.secrets["operator"], context)
+
+
+def test_a_connection_leaves_no_cycles(secured: Secured) -> None:
+    """Not with TLS either: neither a trader, nor who is turned away, nor who speaks no TLS."""
+    address = port_of(secured)
+
+    def come_and_go() -> None:
+        dial(secured).socket.close()
+        with pytest.raises(TurnedAway):
+            RawSocket(secured.url, "x", tls=secured.context)
+        with socket.create_connection(address, timeout=20) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            with contextlib.suppress(ConnectionError):
+                while plain.recv(4_096):
+                    pass
+
+    come_and_go()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        for _ in range(10):
+            come_and_go()
+        time.sleep(0.2)  # until it has seen the end of the last
+        assert gc.collect() <= 30
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def port_of(secured: Secured) -> tuple[str, int]:

@@ -198,6 +198,8 @@ class Doorway(asyncio.BufferedProtocol):
         # These hold the trader, who holds this; there is no collector that would find them.
         vars(self).pop("get_buffer", None)
         vars(self).pop("buffer_updated", None)
+        # Nor does TLS forget the methods of a protocol that has gone.
+        self._transport.set_protocol(asyncio.BufferedProtocol())
         if self._visitor is not None:
             self._visitor.leave()
             self._visitor = None

@@ -40,7 +40,6 @@ class PatientHttp(H11Protocol):
     def __init__(self, visitor: Visitor, unread: UnreadBytes, **options: Any) -> None:
         super().__init__(**options)
         self.logger = _errors_log
-        self.app_state = {**self.app_state, VISITOR: visitor, HTTP: self}
         self.principal: Principal | None = None
         self.unread = 0
         self._visitor = visitor
@@ -54,6 +53,7 @@ class PatientHttp(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app_state = {**self.app_state, VISITOR: self._visitor, HTTP: self}
         self._visitor.transport = transport
         self._wait_for("head")
 
