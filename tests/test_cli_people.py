@@ -180,6 +180,8 @@ def test_a_floor_for_nothing_is_warned_of(shop: Shop) -> None:
     told = shop.run("guard", "set", "h10", "--rise", "25%", "--window", "1s").stderr
     assert "the guards wait for what is added; did you mean h100?" in told
     assert shop.run("floor", "set", "h100/eats", "0").stderr == ""
+    told = shop.run("floor", "set", "h10", "0").stderr
+    assert "no floor was set for h10; did you mean h100" in told
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,11 @@ def test_a_floor_for_nothing_is_warned_of(shop: Shop) -> None:
         (("quote", "h10"), "did you mean h100?"),
         (("buy", "h10", "--price", "3"), "did you mean h100?"),
         (("buy", "h10", "--limit", "3"), "did you mean h100?"),
-        (("buy", "h10", "--limit", "3", "--dry-run"), "check the name"),
+        (("buy", "h10", "--limit", "3", "--dry-run"), "did you mean h100?"),
+        (("buy", "h10", "--limit", "3", "--price", "2", "--dry-run"), "did you mean h100?"),
+        (("buy", "h100/eats", "--limit", "3", "--dry-run"), "did you mean h100/east?"),
+        (("release", "h100/east/r1/g7", "--dry-run"), "did you mean h100/east/r1/g0?"),
+        (("release", "h100/east/r1/g7"), "did you mean h100/east/r1/g0?"),
         (("amend", "o-", "--price", "3", "--dry-run"), "did you mean o-6?"),
         (("limit", "h100/east/r1/g7", "3", "--dry-run"), "did you mean h100/east/r1/g0?"),
         (("limit", "h100/east/r1/g7", "3"), "did you mean h100/east/r1/g0?"),
@@ -204,7 +210,81 @@ def test_a_tenant_is_told_what_it_may_have_meant(
     assert told.exit_code in (1, 2) and meant in told.stderr
 
 
-@pytest.mark.parametrize("words", [("cordon", "h100/eats"), ("drain", "h100/eats", "--yes")])
+@pytest.mark.parametrize(
+    ("words", "typo"),
+    [
+        (("buy", "{}", "--limit", "3"), "h10"),
+        (("buy", "{}", "--limit", "3", "--price", "2"), "h10"),
+        (("buy", "{}", "--limit", "3"), "h100/west"),
+        (("amend", "{}", "--price", "3"), "o-99"),
+        (("amend", "o-6", "--price", "3", "--limit", "2"), ""),
+        (("limit", "{}", "3"), "h100/east/r1/g7"),
+        (("release", "{}"), "h100/east/r1/g7"),
+        (("release", "h100/east/r1/g0", "{}"), "h100/east/r1/g7"),
+    ],
+)
+def test_a_dry_run_is_refused_what_the_command_would_be(
+    shop: Shop, words: tuple[str, ...], typo: str
+) -> None:
+    """The exit code of a dry run is that of the command itself, for a name that is not there and
+    for a token that is not meant; what it said yes to can be done."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    shop.run("buy", "h100/east/r1", "--price", "1", "--limit", "1")
+    given = [word.format(typo) for word in words]
+    before = list(shop.counter.sent)
+    assert shop.run(*given, "--dry-run").exit_code == 1
+    assert shop.counter.sent == before
+    assert shop.run(*given).exit_code == 1
+    shop.become("operator")
+    told = shop.error(*given, "--dry-run", exit_code=1)
+    assert "needs a tenant's token, and yours is an operator's" in told
+
+
+def test_what_can_not_be_seen_is_said_to_be(shop: Shop) -> None:
+    """A price may be bid where a tenant sees no quote: whether there is anything is left open."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    words = ("buy", "--price", "2", "--dry-run")
+    told = shop.run(*words, "h100/east/r9")
+    assert told.exit_code == 0 and "the order would rest" in told.stdout
+    assert "can't see whether there is anything under h100/east/r9; did you mean" in told.stderr
+    assert shop.run(*words, "h100/east").stderr == ""
+
+
+def test_release_names_what_would_go(shop: Shop) -> None:
+    """A dry run for several tells what of them is held, and refuses the rest."""
+    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    told = shop.run("release", "h100/east/r1/g0", "h100/east/r7/g0", "--dry-run")
+    assert told.stdout == "1 resource would be given back: h100/east/r1/g0\n"
+    assert "you don't hold 'h100/east/r7/g0'" in told.stderr and told.exit_code == 1
+    assert len(shop.json("release", "--all", "--dry-run")["resources"]) == 2
+    assert shop.run("release", "--all", "--yes").exit_code == 0
+    assert shop.text("release", "--all", "--dry-run") == "nothing is held\n"
+
+
+def test_what_is_lost_is_not_taken_for_a_typo(shop: Shop) -> None:
+    """Who gives back what somebody else has by now is not led to another holding."""
+    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    shop.run("release", "h100/east/r1/g1")
+    told = shop.error("release", "h100/east/r1/g1", exit_code=1)
+    assert "does not hold" in told and "mean" not in told
+
+
+def test_a_drain_of_nothing_can_be_tried(shop: Shop) -> None:
+    """What a cordon keeps out is there, and a dry run knows it; what was mistyped is not."""
+    shop.become("operator")
+    told = shop.error("topology", "drain", "h100/eats", "--dry-run", exit_code=1)
+    assert told == shop.error("topology", "drain", "h100/eats", "--yes", exit_code=1)
+    shop.operator.do(CordonScope("h100/east"))
+    for scope in ("h100/east", "h100/east/r1"):
+        told = shop.text("topology", "drain", scope, "--dry-run")
+        assert told.endswith("nothing is on the market now; already cordoned: h100/east\n")
+        assert shop.run("topology", "drain", scope, "--yes").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("cordon", "h100/eats"), ("drain", "h100/eats", "--yes"), ("drain", "h100/eats", "--dry-run")],
+)
 def test_an_operator_is_told_what_it_may_have_meant(shop: Shop, words: tuple[str, ...]) -> None:
     """Scopes of the topology are suggested, and cordons where one is to be lifted."""
     shop.become("operator")

@@ -91,7 +91,8 @@ def test_from_login_to_bill(service: Served, operator: Desk, tmp_path: Path) -> 
     ml.run("buy", "h100/us-west", "--price", "3.20")
     drained = operator.json("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
     assert len(drained["withdrawn"]) == 1
-    assert operator.json("topology", "show", "h100/us-west") == []
+    left = operator.json("topology", "show", "h100/us-west")
+    assert (left["resources"], left["cordons"]) == ([], ["h100/us-west"])
     found = json.loads(operator.run("journal", "verify", str(tmp_path / "market"), "--json"))
     assert found["sequence"] == operator.json("status")["sequence"]
 

@@ -232,5 +232,7 @@ class Desk:
     def _check_sees_everything(self, asker: Principal) -> None:
         if not asker.sees_everything:
             raise Forbidden(
-                ServiceCode.FORBIDDEN, "only the operator may ask this; ask about your own"
+                ServiceCode.FORBIDDEN,
+                f"only an operator may ask this, and your token is a {asker.role}'s; ask about "
+                "your own",
             )

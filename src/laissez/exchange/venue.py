@@ -165,7 +165,7 @@ class Venue:
 
     def _uncordon(self, record: Uncordon) -> tuple[Event, ...]:
         if record.scope not in self.cordons:
-            message = f"{record.scope!r} is not cordoned; see the list of cordons"
+            message = f"{record.scope!r} is not cordoned; 'laissez topology show' lists cordons"
             return (Rejected(record.at, Code.UNKNOWN_SCOPE, message),)
         kept_aside = self.cordons.pop(record.scope)
         events: list[Event] = []

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+from msgspec import structs
 
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import counted, show_duration
 from laissez.cli.terminal.answers import MANY_PATIENCE_S, end_with, refusal_in
 from laissez.cli.terminal.completing import complete_scope
 from laissez.cli.terminal.documents import Drained, DrainPlan
-from laissez.cli.terminal.nearby import near_names_shown
+from laissez.cli.terminal.nearby import is_related, near_names_shown
 from laissez.cli.terminal.output import (
     ShownProgress,
     ask,
     dry_run_option,
+    few,
     json_option,
     progress_bar,
     say,
@@ -30,6 +32,7 @@ from laissez.cli.terminal.output import (
 )
 from laissez.cli.terminal.parameters import duration
 from laissez.client import Client
+from laissez.client.errors import Refusal
 from laissez.model import Code, Resource, WithdrawResource
 
 POLL_S = 1.0
@@ -53,6 +56,8 @@ def drain(scope: str, grace: int, yes: bool, dry_run: bool, as_json: bool) -> No
     with connection.connect() as client:
         plan = _plan(scope, client.resources(scope), grace)
         if dry_run:
+            with near_names_shown(client, scope):
+                plan = _checked(client, plan)
             if as_json:
                 say_json(plan)
             else:
@@ -103,6 +108,20 @@ def _plan(scope: str, present: Sequence[Resource], grace_us: int) -> DrainPlan:
             f"{show_duration(grace_us)} is withdrawn, and those holdings end without notice"
         )
     return DrainPlan(scope, held, tenants, idle, grace_us, message)
+
+
+def _checked(client: Client, plan: DrainPlan) -> DrainPlan:
+    """The plan, or what would refuse the cordon: only what a cordon keeps out may be missing."""
+    if plan.resources or plan.idle:
+        return plan
+    cordons = [each for each in client.floors().cordons if is_related(each, plan.scope)]
+    if not cordons:
+        raise Refusal(
+            Code.UNKNOWN_SCOPE,
+            f"there is no resource under {plan.scope!r}; give a scope that has some",
+        )
+    message = f"{plan.scope}: nothing is on the market now; already cordoned: {few(cordons)}"
+    return structs.replace(plan, message=message)
 
 
 def _wait(

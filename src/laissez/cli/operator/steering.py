@@ -15,7 +15,7 @@ from laissez.cli.terminal.amounts import (
 from laissez.cli.terminal.answers import say_answer
 from laissez.cli.terminal.completing import complete_scope, complete_tree
 from laissez.cli.terminal.documents import WouldChange
-from laissez.cli.terminal.nearby import did_you_mean, scope_meant
+from laissez.cli.terminal.nearby import covers, did_you_mean, scope_meant
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table, warn
 from laissez.cli.terminal.parameters import dollars, duration, percent
 from laissez.client import Client
@@ -42,18 +42,25 @@ def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
     is anything under it; that is said, in case the name was mistyped.
     """
     with connection.connect() as client:
+        before = client.floors().floors if dry_run or amount == 0 else {}
         answer = None if dry_run else client.set_floor(scope, amount)
+        if amount == 0 and scope not in before:
+            warn(f"laissez: no floor was set for {scope}{did_you_mean(scope, before)}")
         if amount and client.quote(scope).rate is None:
             _say_empty(client, scope, "the floor waits")
         if answer is not None:
             say_answer(answer, as_json=as_json)
             return
-        present = client.floors().floors.get(scope, 0)
         held = tuple(each.resource for each in client.resources(scope) if each.owner is not None)
     message = (
-        f"the floor of {scope} would go from {show_rate(present)} to {show_rate(amount)}; "
-        f"of {counted(len(held), 'holding')} under it, those with a limit below that would be lost"
+        f"the floor of {scope} would go from {show_rate(before.get(scope, 0))} to "
+        f"{show_rate(amount)}; "
     )
+    if held:
+        under = counted(len(held), "holding")
+        message += f"of {under} under it, those with a limit below that would be lost"
+    else:
+        message += "nothing is held under it"
     if as_json:
         say_json(WouldChange(held, message))
     else:
@@ -61,7 +68,7 @@ def set_floor(scope: str, amount: int, dry_run: bool, as_json: bool) -> None:
 
 
 def _say_empty(client: Client, scope: str, waits: str) -> None:
-    over = [each for each in client.floors().cordons if f"{scope}/".startswith(f"{each}/")]
+    over = [each for each in client.floors().cordons if covers(each, scope)]
     why = f" ({', '.join(over)} is cordoned)" if over else ""
     hint = scope_meant(client, scope)
     warn(f"laissez: there is nothing under {scope} now{why}; {waits} for what is added{hint}")

@@ -12,7 +12,8 @@ from laissez.cli.operator.uncordoning import uncordon
 from laissez.cli.terminal import connection
 from laissez.cli.terminal.amounts import counted, show_rate
 from laissez.cli.terminal.completing import complete_scope
-from laissez.cli.terminal.nearby import near_names_shown, scope_meant
+from laissez.cli.terminal.documents import Topology
+from laissez.cli.terminal.nearby import is_related, near_names_shown, scope_meant
 from laissez.cli.terminal.output import json_option, say, say_json, say_table
 from laissez.model import Resource, ResourceWithdrawn
 from laissez.topology import expand, fold
@@ -35,16 +36,19 @@ def show(scope: str | None, as_json: bool) -> None:
     """Show all resources, or those under a scope, folded into ranges.
 
     Below them stands what is cordoned. With --json each resource is listed, with its owner, rate
-    and attributes.
+    and attributes, and beside them the cordons.
     """
     with connection.connect() as client:
         resources = client.resources(scope)
-        cordons = client.floors().cordons
+        cordons = tuple(
+            each for each in client.floors().cordons if not scope or is_related(each, scope)
+        )
         nothing = "the market has no resource yet"
         if scope and not resources:
-            nothing = f"there is nothing under {scope}{scope_meant(client, scope)}"
+            hint = "" if cordons else scope_meant(client, scope)
+            nothing = f"there is nothing under {scope}{hint}"
     if as_json:
-        say_json(resources)
+        say_json(Topology(resources, cordons))
         return
     say_table(
         "resources",

@@ -16,7 +16,7 @@ from laissez.cli.terminal import connection
 from laissez.cli.terminal.amounts import counted
 from laissez.cli.terminal.completing import complete_cordon
 from laissez.cli.terminal.documents import Uncordoned
-from laissez.cli.terminal.nearby import did_you_mean
+from laissez.cli.terminal.nearby import covers, did_you_mean, is_related
 from laissez.cli.terminal.output import json_option, say, say_json
 from laissez.client import Client
 from laissez.client.errors import LaissezError, Refusal
@@ -54,11 +54,9 @@ def uncordon(scope: str, as_json: bool) -> None:
         history = _withdrawn_lately(client, scope, answer.sequence)
         back = tuple(each.resource for each in answer.events if isinstance(each, ResourceAdded))
         present = {each.resource for each in client.resources(scope)}
-        cordons = tuple(
-            each for each in client.floors().cordons if _covers(each, scope) or _covers(scope, each)
-        )
+        cordons = tuple(each for each in client.floors().cordons if is_related(each, scope))
     gone = tuple(path for path in history or () if path not in present)
-    cordoned = tuple(path for path in gone if any(_covers(each, path) for each in cordons))
+    cordoned = tuple(path for path in gone if any(covers(each, path) for each in cordons))
     withdrawn = tuple(path for path in gone if path not in cordoned)
     done = Uncordoned(scope, back, cordons, cordoned, withdrawn, history is not None)
     if as_json:
@@ -71,7 +69,7 @@ def uncordon(scope: str, as_json: bool) -> None:
 def _sentences(done: Uncordoned) -> Iterator[str]:
     yield f"{done.scope} is open again: {counted(len(done.back), 'resource')} back"
     for each in done.cordons:
-        its = [path for path in done.cordoned if _covers(each, path)]
+        its = [path for path in done.cordoned if covers(each, path)]
         yield f"still cordoned: {each}{_listed(its)}; 'laissez topology uncordon {each}' opens it"
     if done.withdrawn:
         yield f"not back, because withdrawn by name{_listed(done.withdrawn)}"
@@ -109,11 +107,7 @@ def _withdrawn_lately(client: Client, scope: str, until: int) -> tuple[str, ...]
 
 def _note(events: Iterable[Notice], scope: str, left: dict[str, None]) -> None:
     for event in events:
-        if isinstance(event, ResourceWithdrawn) and _covers(scope, event.resource):
+        if isinstance(event, ResourceWithdrawn) and covers(scope, event.resource):
             left[event.resource] = None
         elif isinstance(event, ResourceAdded):
             left.pop(event.resource, None)
-
-
-def _covers(scope: str, path: str) -> bool:
-    return f"{path}/".startswith(f"{scope}/")

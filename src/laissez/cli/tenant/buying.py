@@ -10,6 +10,7 @@ from __future__ import annotations
 import click
 
 from laissez.cli.tenant.purchase import Purchase
+from laissez.cli.tenant.trying import check_is_tenant, check_tree, say_if_unseen
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_rate
 from laissez.cli.terminal.completing import complete_holding, complete_scope
@@ -19,7 +20,8 @@ from laissez.cli.terminal.nearby import near_names_shown
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
-from laissez.client.errors import LaissezError
+from laissez.client.errors import LaissezError, Refusal
+from laissez.model import Code
 
 COUNT_MAX = 10_000
 
@@ -80,15 +82,14 @@ def buy(
         raise click.UsageError("say what you would pay an hour: --limit 3.20, --price 3.00 or both")
     with connection.connect() as client:
         place = _place(client, scope, near, level)
-        if dry_run:
-            with near_names_shown(client, place):
-                say_preview(client, place, price, limit, as_json=as_json)
-            return
         if price is not None and limit is not None and price > limit:
-            raise click.UsageError(
-                f"the price, {show_rate(price)}, is above the limit, {show_rate(limit)}; raise the "
-                "limit or lower the price"
-            )
+            raise click.UsageError(price_above_limit(price, limit))
+        if dry_run:
+            check_is_tenant(client, "placing an order")
+            with near_names_shown(client, place):
+                check_tree(client, place)
+                say_preview(client, place, price, limit, count, as_json=as_json)
+            return
         until = None if expires is None else clock.now_us() + expires
         purchase = Purchase(client, place, count, as_json=as_json)
         try:
@@ -110,6 +111,13 @@ def buy(
     purchase.leave()
 
 
+def price_above_limit(price: int, limit: int) -> str:
+    return (
+        f"the price, {show_rate(price)}, is above the limit, {show_rate(limit)}; raise the limit "
+        "or lower the price"
+    )
+
+
 def _place(client: Client, scope: str | None, near: str | None, level: str | None) -> str:
     if (scope is None) == (near is None):
         raise click.UsageError("say where: a SCOPE, or --near HOLDING with --level")
@@ -125,17 +133,26 @@ def _place(client: Client, scope: str | None, near: str | None, level: str | Non
 
 
 def say_preview(
-    client: Client, scope: str, price: int | None, limit: int | None, *, as_json: bool
+    client: Client,
+    scope: str,
+    price: int | None,
+    limit: int | None,
+    count: int = 1,
+    *,
+    as_json: bool,
 ) -> None:
-    """What an order would do now, as far as its tenant can see."""
+    """What an order would do now, as far as its tenant can see; of several, the first."""
     try:
         preview = client.preview(scope, price=price, limit=limit)
     except ValueError as error:
-        raise click.UsageError(str(error)) from None
+        raise Refusal(Code.SCOPE_NOT_VISIBLE, str(error)) from None
+    if preview.quote is None:
+        say_if_unseen(client, scope)
+    of_how_many = f"the first of {count:,}: " if count > 1 else ""
     if not as_json:
-        say(preview.sentence)
+        say(f"{of_how_many}{preview.sentence}")
         return
     quote = preview.quote
     rate, idle = (None, False) if quote is None else (quote.rate, quote.idle)
-    fills, said = preview.fills_now, preview.sentence
+    fills, said = preview.fills_now, f"{of_how_many}{preview.sentence}"
     say_json(Previewed(scope, preview.price, preview.limit, rate, idle, fills, said))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
+from laissez.cli.tenant.trying import check_is_tenant, not_held, own_holding
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import (
     counted,
@@ -14,7 +16,13 @@ from laissez.cli.terminal.amounts import (
     show_rate,
     show_time,
 )
-from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
+from laissez.cli.terminal.answers import (
+    end_with,
+    refusal_in,
+    say_answer,
+    say_answers,
+    send_all_shown,
+)
 from laissez.cli.terminal.completing import complete_holding
 from laissez.cli.terminal.documents import WouldChange
 from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
@@ -30,7 +38,7 @@ from laissez.cli.terminal.output import (
 )
 from laissez.cli.terminal.parameters import dollars
 from laissez.client import Client
-from laissez.model import Holding, Release
+from laissez.model import Answer, Code, Holding, Refused, Release
 
 TENTH_US = 100_000
 
@@ -105,7 +113,8 @@ def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
                 if each.resource == resource:
                     _say_how_long(each)
             return
-        found = _find(client, resource)
+        check_is_tenant(client, "setting a limit")
+        found = own_holding(client.holdings(), resource)
     rate, wanted = show_rate(found.rate), show_rate(amount)
     if found.rate > amount:
         message = f"{resource} would be lost: its rate is {rate}, above {wanted}"
@@ -119,17 +128,6 @@ def _say_how_long(held: Holding) -> None:
     safe = _safety(held, clock.now_us()).removeprefix(", ")
     if safe and held.rate > held.limit:
         say(f"it is below the rate, {show_rate(held.rate)}; {safe} more, then it goes")
-
-
-def _find(client: Client, resource: str) -> Holding:
-    held = client.holdings()
-    for each in held:
-        if each.resource == resource:
-            return each
-    hint = did_you_mean(resource, (each.resource for each in held))
-    raise click.UsageError(
-        f"you don't hold {resource!r}; 'laissez holdings' lists what you hold{hint}"
-    )
 
 
 def _say_would(would: WouldChange, *, as_json: bool) -> None:
@@ -152,17 +150,42 @@ def release(
     if every == bool(resources):
         raise click.UsageError("name the resources to give back, or say --all")
     with connection.connect() as client:
+        if dry_run:
+            check_is_tenant(client, "giving a resource back")
+            _say_what_would_go(client.holdings(), resources, as_json=as_json)
+            return
         if every:
             resources = tuple(each.resource for each in client.holdings())
-        count = counted(len(resources), "resource")
-        if dry_run:
-            message = f"{count} would be given back: {few(resources)}"
-            _say_would(
-                WouldChange(resources, message if resources else "nothing is held"), as_json=as_json
-            )
-            return
-        if every and resources and not yes:
-            ask(f"Give back {count}?")
+            if resources and not yes:
+                ask(f"Give back {counted(len(resources), 'resource')}?")
         wanted = [Release(resource) for resource in resources]
         answers = send_all_shown(client, wanted, "releasing", as_json=as_json)
-    say_answers(answers, as_json=as_json, nothing="nothing is held")
+        hints = _hints(client, resources, answers)
+    say_answers(answers, as_json=as_json, nothing="nothing is held", hints=hints)
+
+
+def _hints(
+    client: Client, resources: Sequence[str], answers: Sequence[Answer | Refused]
+) -> tuple[str, ...]:
+    """For each that does not exist, what may have been meant. What was lost a moment ago was meant,
+    and nothing else."""
+    unknown = [
+        (no := refusal_in(each)) is not None and no.code == Code.UNKNOWN_RESOURCE
+        for each in answers
+    ]
+    if not any(unknown):
+        return ()
+    held = [each.resource for each in client.holdings()]
+    pairs = zip(resources, unknown, strict=False)
+    return tuple(did_you_mean(each, held) if is_unknown else "" for each, is_unknown in pairs)
+
+
+def _say_what_would_go(held: Sequence[Holding], resources: Sequence[str], *, as_json: bool) -> None:
+    """All that is held where nothing is named."""
+    refused = not_held(held, resources)
+    own = {each.resource for each in held}
+    going = tuple(each for each in resources if each in own) if resources else tuple(own)
+    message = f"{counted(len(going), 'resource')} would be given back: {few(going)}"
+    if as_json or going or not resources:
+        _say_would(WouldChange(going, message if going else "nothing is held"), as_json=as_json)
+    end_with(refused, as_json=as_json)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 from msgspec import UNSET
 
-from laissez.cli.tenant.buying import say_preview
+from laissez.cli.tenant.buying import price_above_limit, say_preview
+from laissez.cli.tenant.trying import check_is_tenant, own_order
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import counted, show_rate, show_time
 from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
 from laissez.cli.terminal.completing import complete_order, complete_scope
 from laissez.cli.terminal.documents import ExplainedOrder
-from laissez.cli.terminal.nearby import did_you_mean, near_names_shown, scope_meant
+from laissez.cli.terminal.nearby import near_names_shown, scope_meant
 from laissez.cli.terminal.output import (
     ask,
     dry_run_option,
@@ -24,7 +25,8 @@ from laissez.cli.terminal.output import (
 )
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
-from laissez.model import CancelOrder, OpenOrder, Quoted
+from laissez.client.errors import Refusal
+from laissez.model import CancelOrder, Code, OpenOrder, Quoted
 
 
 @click.command()
@@ -125,26 +127,16 @@ def amend(
     until = None if no_expiry else UNSET if expires is None else clock.now_us() + expires
     with connection.connect() as client:
         if dry_run:
-            present = _find(client, order)
-            say_preview(
-                client,
-                present.scope,
-                present.price if price is None else price,
-                present.limit if limit is None else limit,
-                as_json=as_json,
-            )
+            check_is_tenant(client, "amending an order")
+            present = own_order(client, order)
+            price = present.price if price is None else price
+            limit = present.limit if limit is None else limit
+            if price > limit:
+                raise Refusal(Code.PRICE_ABOVE_LIMIT, price_above_limit(price, limit))
+            say_preview(client, present.scope, price, limit, as_json=as_json)
         else:
             answer = client.amend(order, price=price, limit=limit, expires=until)
             say_answer(answer, as_json=as_json)
-
-
-def _find(client: Client, order: str) -> OpenOrder:
-    present = client.orders()
-    for each in present:
-        if each.order == order:
-            return each
-    hint = did_you_mean(order, (each.order for each in present))
-    raise click.UsageError(f"you have no order {order!r}; 'laissez orders' lists yours{hint}")
 
 
 @click.command()

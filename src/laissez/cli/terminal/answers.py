@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+from msgspec import structs
 
 from laissez.cli.terminal.exits import Exit, Failure, tell_failure
 from laissez.cli.terminal.output import progress_bar, say, say_json, warn
@@ -73,8 +74,17 @@ def say_answer(answer: Answer, *, as_json: bool) -> None:
         say_events(answer.events)
 
 
-def say_answers(answers: Sequence[Answer | Refused], *, as_json: bool, nothing: str) -> None:
-    """What many changes did; ends the command where some were refused."""
+def say_answers(
+    answers: Sequence[Answer | Refused],
+    *,
+    as_json: bool,
+    nothing: str,
+    hints: Sequence[str] = (),
+) -> None:
+    """What many changes did; ends the command where some were refused.
+
+    A hint belongs to the answer at its place, and is told if that is a refusal.
+    """
     if as_json:
         say_json(answers)
     else:
@@ -84,4 +94,9 @@ def say_answers(answers: Sequence[Answer | Refused], *, as_json: bool, nothing: 
             say_events(events, nothing)
         if len(events) > LINES_MAX:
             say(f"{len(answers) - len(refusals_in(answers)):,} of {len(answers):,} done")
-    end_with(refusals_in(answers), as_json=as_json)
+    refused = [
+        structs.replace(no, message=f"{no.message}{hint}")
+        for each, hint in zip(answers, hints or [""] * len(answers), strict=True)
+        if (no := refusal_in(each)) is not None
+    ]
+    end_with(refused, as_json=as_json)

@@ -7,6 +7,7 @@ from laissez.model.instructions import ChangeFloor, ChangeGuard
 from laissez.model.message import Message
 from laissez.model.notices import Filled
 from laissez.model.protocol import Refused
+from laissez.model.questions import Resource
 from laissez.model.values import OpenOrder
 
 
@@ -67,6 +68,13 @@ class WouldChange(Message, frozen=True):
 
     resources: tuple[str, ...]
     message: str
+
+
+class Topology(Message, frozen=True):
+    """What the market has, and the scopes that are cordoned: all, or what concerns one scope."""
+
+    resources: tuple[Resource, ...]
+    cordons: tuple[str, ...]
 
 
 class TopologyPlan(Message, frozen=True):

@@ -38,6 +38,16 @@ def with_scopes_above(paths: Iterable[str]) -> set[str]:
     return known
 
 
+def covers(scope: str, path: str) -> bool:
+    """Is a path the scope, or under it?"""
+    return f"{path}/".startswith(f"{scope}/")
+
+
+def is_related(one: str, other: str) -> bool:
+    """Does one of two scopes cover the other?"""
+    return covers(one, other) or covers(other, one)
+
+
 def scopes_known(client: Client) -> set[str]:
     """The scopes of which whoever asks may know."""
     status = client.status()
