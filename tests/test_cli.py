@@ -69,8 +69,33 @@ def test_a_token_that_is_not_known_is_not_kept(shop: Shop) -> None:
 
     shop.connect_to(refuse)
     told = shop.error("login", "http://localhost:1", "--token-stdin", exit_code=5, typed="lz_abc\n")
-    assert told.startswith("laissez: this token is unknown here, expired or revoked; ask the op")
+    assert "the service does not know this token" in told and "in one piece" in told
     assert read_login() is None
+
+
+@pytest.mark.parametrize(
+    ("typed", "exit_code", "sentence"),
+    [
+        ("  lz_abc \t\r\n", 0, "logged in"),
+        ("\n\nlz_abc\nnot a token\n", 0, "logged in"),
+        ("lz_a bc\n", 5, "characters that no token has; copy it once more"),
+        ("lz_a\u200bbc\n", 5, "characters that no token has; copy it once more"),
+        ("", 2, "there was no token on stdin"),
+        (" \n", 2, "there was no token on stdin"),
+    ],
+    ids=["blanks around", "lines around", "a blank within", "an unseen sign", "nothing", "a line"],
+)
+@pytest.mark.parametrize("option", [(), ("--token-stdin",)], ids=["asked", "by option"])
+def test_a_token_as_it_is_pasted(
+    shop: Shop, option: tuple[str, ...], typed: str, exit_code: int, sentence: str
+) -> None:
+    """What comes along when a token is copied does no harm, and what breaks it is said. Without a
+    terminal it is read from stdin, without a word that is not ours."""
+    result = shop.run("login", "http://localhost:1", *option, typed=typed)
+    assert result.exit_code == exit_code and sentence in result.output
+    assert "Warning" not in result.output and "Token" not in result.output
+    saved = read_login()
+    assert (saved.token if saved else None) == ("lz_abc" if exit_code == 0 else None)
 
 
 @pytest.mark.parametrize("url", ["market.example.com", "ftp://market.example.com", "http://"])

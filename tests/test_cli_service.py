@@ -97,6 +97,30 @@ def test_from_login_to_bill(service: Served, operator: Desk, tmp_path: Path) -> 
     assert found["sequence"] == operator.json("status")["sequence"]
 
 
+def test_a_token_is_pasted_at_a_terminal(service: Served, tmp_path: Path) -> None:
+    """Whoever is asked is told that nothing will be shown, and nothing is; blanks do no harm."""
+    desk = Desk(service, tmp_path, "operator")
+    terminal, its_end = pty.openpty()
+    asked = subprocess.Popen(
+        [sys.executable, "-m", "laissez.cli.main", "login", service.url],
+        env=os.environ | desk.environment | {"TERM": "xterm"},
+        stdin=its_end,
+        stdout=its_end,
+        stderr=its_end,
+        start_new_session=True,
+    )
+    os.close(its_end)
+    secret = service.secrets["operator"]
+    said = read_until(terminal, "press Enter): ")
+    assert "not shown" in said
+    os.write(terminal, f"  {secret} \n".encode())
+    said = read_until(terminal, "as the operator")
+    assert secret not in said and secret[:10] not in said
+    assert asked.wait(timeout=30) == 0
+    os.close(terminal)
+    assert desk.json("status")["role"] == "operator"
+
+
 def test_waiting_for_a_seller(service: Served, operator: Desk, tmp_path: Path) -> None:
     """`buy --wait` in a process of its own is filled when somebody else leaves."""
     bio, ml = (tenant(service, operator, tmp_path, name) for name in ("bio", "ml"))

@@ -25,15 +25,13 @@ def login(url: str, token_stdin: bool, as_json: bool) -> None:
     """Remember a service and the token for it.
 
     URL is where the service listens, such as https://market.example.com:7070. The token is asked
-    for, tried, and kept in a file that only you can read.
+    for, tried, and kept in a file that only you can read. It is not shown while you type or paste
+    it; where there is no terminal, it is read from stdin.
     """
     _check_url(url)
-    if token_stdin:
-        token = sys.stdin.readline().strip()
-    else:
-        token = click.prompt("Token", hide_input=True, err=True).strip()
+    token = _read_token(ask=sys.stdin.isatty() and not token_stdin)
     if not token:
-        raise click.UsageError("there is no token; ask the operator for one")
+        raise click.UsageError("there was no token on stdin; the operator makes them")
     with connection.connect(url, token) as client:
         status = client.status()
     save_login(url, token)
@@ -41,6 +39,14 @@ def login(url: str, token_stdin: bool, as_json: bool) -> None:
         say_json(LoggedIn(url, status.role, status.tenant))
     else:
         say(f"logged in to {url} as {_who(status)}")
+
+
+def _read_token(*, ask: bool) -> str:
+    """What is pasted brings blanks and line ends along; what a token has in it is left alone."""
+    if ask:
+        told = "Token (not shown as you type or paste it; then press Enter)"
+        return str(click.prompt(told, hide_input=True, err=True)).strip()
+    return next((line.strip() for line in iter(sys.stdin.readline, "") if line.strip()), "")
 
 
 @click.command()

@@ -29,6 +29,10 @@ NOT_GOOD = (
     "'laissez login'"
 )
 
+NOT_GOOD_TO_LOG_IN = (
+    "the service does not know this token, or it has expired or was revoked; copy all of it in one "
+    "piece, lz_ and what follows, and nothing else, or ask the operator for another"
+)
 
 EXTRA_OF_COMMAND = {
     "bench": "service",
@@ -55,7 +59,8 @@ def failure_of(error: Exception, command: str = "") -> Failure:
         return Failure(Exit.UNREACHABLE, "unreachable", str(error))
     if isinstance(error, errors.Refusal):
         if error.code == ServiceCode.UNAUTHENTICATED:
-            return Failure(Exit.NOT_LOGGED_IN, str(error.code), NOT_GOOD)
+            told = NOT_GOOD_TO_LOG_IN if command == "login" else NOT_GOOD
+            return Failure(Exit.NOT_LOGGED_IN, str(error.code), told)
         return Failure(Exit.REFUSED, str(error.code), error.message)
     if isinstance(error, Fault | NotExecuted):
         return Failure(Exit.DEFECT, "stopped", str(error))
