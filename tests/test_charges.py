@@ -1,6 +1,8 @@
 """Charges, where the oracle's short runs don't reach: long pasts, and meetings at one instant."""
 
 import random
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -168,6 +170,58 @@ def test_a_long_hold_is_added_up_once_for_all_holdings() -> None:
         statements = one.settle(at=changes)
         assert sum(s.charge for s in statements if isinstance(s, Settled)) == owed
         assert sum(steps.looked_at for steps in counted) < 30 * changes, "not a hundred times"
+
+
+@pytest.mark.parametrize("presses", ["B", "A"], ids=["a rival", "the holder itself"])
+@pytest.mark.parametrize("scope", ["h", "h/z", "h/z/r"])
+def test_a_scope_is_looked_at_once_for_all_books_under_it(scope: str, presses: str) -> None:
+    """Each of many holdings has a rival at its own resource, and above them a price changes all the
+    time, at whatever depth: the first bill looks at these changes a few times, and not once for
+    each holding."""
+    holdings, changes = 60, 1_000
+    market = Market()
+    for number in range(holdings):
+        market.add_resource(f"h/z/r/g{number}", at=0)
+        market.place("A", "h", limit=10**6, order=f"a{number}", at=0)
+        market.place("C", f"h/z/r/g{number}", price=100 + number, order=f"c{number}", at=0)
+    prices = [0, *(1 + at * 7 % 200 for at in range(1, changes))]
+    for at in range(1, changes):
+        market.place(presses, scope, price=prices[at], order=f"p{at}", at=at)
+        market.cancel(presses, f"p{at - 1}", at=at)
+    above = [0] * changes if presses == "A" else prices
+    owed = sum(max(100 + number, price) for number in range(holdings) for price in above)
+    counted = count_steps(market, scope)
+    assert market.bill("A", changes) == owed
+    assert counted.looked_at < 30 * changes, "not sixty times"
+
+
+def test_own_changes_of_a_ground_are_not_looked_at_one_by_one() -> None:
+    """A holder whose own order presses most in the tree, and changes all the time, is billed for
+    each of its holdings by sorted blocks: not by one change after the other."""
+    holdings, changes = 50, 3_000
+    market = Market()
+    for number in range(holdings):
+        market.add_resource(f"h/g{number}", at=0)
+        market.place("A", "h", limit=10**6, order=f"a{number}", at=0)
+        market.place("C", f"h/g{number}", price=100 + number, order=f"c{number}", at=0)
+    for at in range(1, changes):
+        market.place("A", "h", price=1 + at * 7 % 200, order=f"p{at}", at=at)
+        market.cancel("A", f"p{at - 1}", at=at)
+    lines = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        bill = market.bill("A", changes)
+    finally:
+        sys.settrace(before)
+    assert bill == sum(100 + number for number in range(holdings)) * changes
+    assert lines < 100 * changes, "and not some for each change and each of fifty holdings"
 
 
 @pytest.mark.parametrize("looks_per_change", [0, 1, 16])

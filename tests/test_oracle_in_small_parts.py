@@ -2,8 +2,8 @@
 
 Books turn to heaps after a few orders, scopes to groups after some children, meters to grounds
 after some changes, a ground's changes to sorted blocks after dozens, and only after dozens do the
-holdings under a hold share a trunk. Markets of a test's size seldom get there. Here each of these
-begins at once, so that a short run goes through all of them.
+holdings under a hold, or the books under a scope, share a trunk. Markets of a test's size seldom
+get there. Here each of these begins at once, so that a short run goes through all of them.
 """
 
 import pytest
@@ -27,6 +27,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meters, "QUIET_CHANGES", 4)
     monkeypatch.setattr(meters, "QUIET_SHARE", 1)
     monkeypatch.setattr(trunks, "FEW_LOOKED_AT", 0)
+    monkeypatch.setattr(trunks, "FEW_BETWEEN", 1)
     monkeypatch.setattr(trunks, "LOOKS_PER_CHANGE", 1)
 
 

@@ -29,6 +29,7 @@ class Ground:
         "_least",
         "_least_until",
         "_own",
+        "_own_episodes",
         "_rates",
         "_spans",
         "_total",
@@ -61,6 +62,7 @@ class Ground:
         self.on_by: list[int] = []
         self._spans: list[int] = []
         self.episodes: dict[str, list[int]] = {}
+        self._own_episodes: dict[str, OwnEpisodes] = {}
         self._rates = LastingRates(self.on_others, self._spans)
         self._least: list[int] = []
         self._least_until: list[int] = []
@@ -193,22 +195,12 @@ class Ground:
         episodes = self.episodes.get(tenant)
         return episodes is not None and episodes[-1] >= first
 
-    def episodes_of(self, tenant: str, since: int, until: int) -> list[tuple[int, int, int]]:
-        """(span, on_others, on_by) of each change within which `tenant` pressed most."""
-        episodes = self.episodes.get(tenant)
-        if episodes is None:
-            return []
-        times = self.times
-        first = self.index_at(since)
-        found = []
-        for position in range(bisect_left(episodes, first), len(episodes)):
-            index = episodes[position]
-            start = max(times[index], since)
-            end = times[index + 1] if index + 1 < len(times) else until
-            if start >= until:
-                break
-            found.append((min(end, until) - start, self.on_others[index], self.on_by[index]))
-        return found
+    def own_episodes(self, tenant: str) -> OwnEpisodes | None:
+        """The changes within which `tenant` pressed most, if there are any."""
+        own = self._own_episodes.get(tenant)
+        if own is None and tenant in self.episodes:
+            own = self._own_episodes[tenant] = OwnEpisodes(self, tenant)
+        return own
 
     def forget_before(self, oldest: int) -> None:
         """Drop the changes that no holding needs; totals stay."""
@@ -221,9 +213,87 @@ class Ground:
         for position, pressure in enumerate(self.pressures):
             if pressure[2] is not None:
                 self.episodes.setdefault(pressure[2], []).append(position)
+        self._own_episodes = {}
         self._rates.renumber()
         position = bisect_right(self._least_until, oldest)
         del self._least[:position], self._least_until[:position]
+
+
+class OwnEpisodes:
+    """The times in which a tenant's own order pressed most, so that the runner-up pressed on it."""
+
+    __slots__ = (
+        "_by",
+        "_by_rates",
+        "_ground",
+        "_others",
+        "_others_rates",
+        "_spans",
+        "_tenant",
+        "_totals",
+    )
+
+    def __init__(self, ground: Ground, tenant: str) -> None:
+        self._ground = ground
+        self._tenant = tenant
+        self._by: list[int] = []
+        self._others: list[int] = []
+        self._spans: list[int] = []
+        self._totals = [0]
+        self._by_rates = LastingRates(self._by, self._spans)
+        self._others_rates = LastingRates(self._others, self._spans)
+
+    def lacked(self, rate: int, since: int, until: int) -> int:
+        """How much more fell short of a rate in what pressed on the tenant than on others."""
+        parts, first, end = self._pieces(since, until)
+        total = sum(
+            (max(rate - on_by, 0) - max(rate - on_others, 0)) * span
+            for span, on_others, on_by in parts
+        )
+        if first < end:
+            total += self._by_rates.shortfall(rate, first, end)
+            total -= self._others_rates.shortfall(rate, first, end)
+        return total
+
+    def excess(self, rate: int, since: int, until: int) -> int:
+        """How much more than others the tenant was pressed above a rate; at most 0."""
+        parts, first, end = self._pieces(since, until)
+        total = sum((on_by - on_others) * span for span, on_others, on_by in parts)
+        if first < end:
+            total += self._totals[end] - self._totals[first]
+        return total + self.lacked(rate, since, until)
+
+    def _pieces(self, since: int, until: int) -> tuple[list[tuple[int, int, int]], int, int]:
+        """(span, on_others, on_by) of those that are looked at one by one, and which of them are
+        not: from a place in the lists up to another."""
+        ground = self._ground
+        indices = ground.episodes[self._tenant]
+        first = bisect_left(indices, ground.index_at(since))
+        end = bisect_left(indices, bisect_left(ground.times, until))
+        if end - first <= BLOCK:
+            return [self._part(index, since, until) for index in indices[first:end]], 0, 0
+        # All but these two have begun and ended within the time that is asked about.
+        parts = [self._part(indices[at], since, until) for at in (first, end - 1)]
+        self._extend(indices, end - 1)
+        return parts, first + 1, end - 1
+
+    def _part(self, index: int, since: int, until: int) -> tuple[int, int, int]:
+        ground = self._ground
+        times = ground.times
+        start = max(times[index], since)
+        end = min(times[index + 1], until) if index + 1 < len(times) else until
+        return end - start, ground.on_others[index], ground.on_by[index]
+
+    def _extend(self, indices: list[int], end: int) -> None:
+        ground = self._ground
+        for position in range(len(self._spans), end):
+            index = indices[position]
+            on_by, on_others = ground.on_by[index], ground.on_others[index]
+            span = ground.times[index + 1] - ground.times[index]
+            self._by.append(on_by)
+            self._others.append(on_others)
+            self._spans.append(span)
+            self._totals.append(self._totals[-1] + (on_by - on_others) * span)
 
 
 class LastingRates:

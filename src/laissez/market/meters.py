@@ -19,6 +19,10 @@ ground falls short of `here`, less how far it falls short of `between`. The grou
 did you fall short of this rate since then" without looking at every change (see `grounds`). Most
 books far down never pressed with more than the least that the ground pressed with: they have never
 added anything, and need no meter until they do.
+
+Where much has happened between the ground and a book since it was last read, as many books below
+would look at all of it, each by itself. Then it is written down once for all of them, together with
+the ground: as a trunk (see `trunks`), which is asked instead.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from laissez.market.steps import (
     steps_before,
     together,
 )
+from laissez.market.trunks import Trunk, trunk_over
 
 BUSY_CHANGES = 16
 """A book is looked at after so many changes of its own: is it worth following all over it?"""
@@ -85,6 +90,7 @@ class Metered(Protocol):
     born: int
     peak: int
     meter: Meter | None
+    trunk: Trunk | None
 
 
 class MeterUpdater:
@@ -113,7 +119,7 @@ class MeterUpdater:
                 if meter is None:
                     meter = book.meter = Meter(book.born)
                 if meter.until < now:
-                    _count(book, meter, books[position:at], self._ground, now)
+                    _count(book, meter, books[:at], position, self._ground, now)
                     meter.until = now
             if meter is not None:
                 self._meters.append(meter)
@@ -140,7 +146,7 @@ def _lowest_ground(books: Sequence[Metered], now: int) -> tuple[Ground, int]:
         if meter.ground is None:
             if not _is_busy(book, meter, ground):
                 break
-            _count(book, meter, (), ground, now)
+            _count(book, meter, (), 0, ground, now)
             meter.until = now
             ground = _make_ground(book, meter, ground, now)
         elif meter.ground.over is not ground:
@@ -240,9 +246,10 @@ def _leave_ground(meter: Meter, over: Ground, book: Metered, now: int) -> bool:
 
 
 def _count(
-    book: Metered, meter: Meter, between: Sequence[Metered], ground: Ground, now: int
+    book: Metered, meter: Meter, above: Sequence[Metered], first: int, ground: Ground, now: int
 ) -> None:
-    """Count what a book has added since its meter was last read."""
+    """Count what a book has added since its meter was last read. Of the books above it those from
+    the first on are below the ground."""
     since, steps = max(meter.until, ground.times[0]), book.steps
     if since >= now:
         return
@@ -252,6 +259,11 @@ def _count(
         highest = max(highest, step[1], step[2])
     # Whoever paid `highest` all the time for what is over this book paid nothing for the book.
     if highest == 0 or ground.never_below(highest, since):
+        return
+    between = above[first:]
+    trunk = trunk_over(above, first, since, now) if between else None
+    if trunk is not None:
+        _count_above_trunk(book, meter, trunk, since, now)
         return
     over = NO_PRESSURE
     cuts = {step[0] for step in changes}
@@ -271,6 +283,35 @@ def _count(
         for other in between:
             over = together(over, pressing_at(other.steps, cut))
     _add(book, meter, over, pressing, ground, since, now)
+
+
+def _count_above_trunk(book: Metered, meter: Meter, trunk: Trunk, since: int, now: int) -> None:
+    """As `_count`, against all that pressed over the book, in which much has happened."""
+    # Nobody under it held anything before the trunk begins.
+    since = max(since, trunk.ground.times[0])
+    pressing, changes = _pressing(book.steps, since, now)
+    for step in changes:
+        if step[0] > since:
+            _add_above_trunk(book, meter, trunk, pressing, since, step[0])
+            since = step[0]
+        pressing = step[1:]
+    _add_above_trunk(book, meter, trunk, pressing, since, now)
+
+
+def _add_above_trunk(
+    book: Metered, meter: Meter, trunk: Trunk, here: Pressure, since: int, until: int
+) -> None:
+    """Count what `here` adds to all over the book, while `here` stands still."""
+    rate, ground = max(here[0], here[1]), trunk.ground
+    if since >= until or rate == 0 or ground.never_below(rate, since):
+        return
+    added = trunk.lacked(rate, NOBODY, since, until)
+    meter.added += added
+    for tenant in _pressing_most(book, None, here[2], ground, ground.index_at(since)):
+        own_rate = max(here[0], here[3]) if tenant == here[2] else rate
+        difference = trunk.lacked(own_rate, tenant, since, until) - added
+        if difference:
+            meter.otherwise[tenant] = meter.otherwise.get(tenant, 0) + difference
 
 
 def _pressing(
@@ -336,11 +377,10 @@ def _add(
             if tenant == here[2]:
                 own_rate = max(here[0], here[3])
             difference = _added(ground, own_over, own_rate, since, until) - added
-        if own_rate > own_over:
-            for span, on_others, on_by in ground.episodes_of(tenant, since, until):
-                with_own = max(own_rate, on_others) - max(own_over, on_others)
-                without = max(own_rate, on_by) - max(own_over, on_by)
-                difference += (without - with_own) * span
+        own = ground.own_episodes(tenant)
+        if own is not None and own_rate > own_over:
+            difference += own.lacked(own_rate, since, until)
+            difference -= own.lacked(own_over, since, until)
         if difference:
             meter.otherwise[tenant] = meter.otherwise.get(tenant, 0) + difference
 

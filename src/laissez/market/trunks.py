@@ -4,7 +4,8 @@ A hold spares its holder what the rate is above the cap, and what it spares is a
 which much may have happened, by many holdings at once. So these changes are written down once for
 all holdings under a scope, as a ground is (see `grounds`), and "how much was that above this rate
 since then" is answered by sorted blocks: all that there was, less the rate for that long, and what
-of it fell short of the rate.
+of it fell short of the rate. The meters of many books under a scope ask the other way round, when
+they are first read after much has happened in it: how far did that fall short of this rate?
 
 The trunk ends where it is dearer to write everything down once more than to have each holding look
 at the few changes that are left below. It is made when somebody asks, and dropped when its book is
@@ -13,15 +14,17 @@ cut: whatever the steps of the books say, it says, and nothing else.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol
 
-from laissez.market.grounds import Ground, LastingRates
+from laissez.market.grounds import Ground
 from laissez.market.steps import Past, step_index, steps_before
 
 FEW_LOOKED_AT = 32
 """So few changes are looked at one by one."""
+
+FEW_BETWEEN = 32
+"""So few changes between a ground and a book under it are looked at by each such book."""
 
 LOOKS_PER_CHANGE = 16
 """To look at a change below the trunk costs as much as to write so many down."""
@@ -30,13 +33,12 @@ LOOKS_PER_CHANGE = 16
 class Trunk:
     """All that pressed on the way from the root to one scope, change by change."""
 
-    __slots__ = ("_own", "_totals", "ground", "over")
+    __slots__ = ("_totals", "ground", "over")
 
     def __init__(self, book: Past, over: Trunk | None, at: int) -> None:
         self.over = over
         self.ground: Ground = Ground(book, None if over is None else over.ground, at)
         self._totals = [0]
-        self._own: dict[str, OwnEpisodes] = {}
 
     def extend(self, now: int) -> None:
         """Follow all changes before `now`."""
@@ -52,79 +54,17 @@ class Trunk:
         """The integral of what pressed on a tenant above a rate."""
         total = self._total(until) - self._total(since) - rate * (until - since)
         total += self.ground.shortfall(rate, since, until)
-        if tenant not in self.ground.episodes:
-            return total
-        own = self._own.get(tenant)
-        if own is None:
-            own = self._own[tenant] = OwnEpisodes(self.ground, tenant)
-        return total + own.difference(rate, since, until)
+        own = self.ground.own_episodes(tenant)
+        return total if own is None else total + own.excess(rate, since, until)
+
+    def lacked(self, rate: int, tenant: str, since: int, until: int) -> int:
+        """The integral of what fell short of a rate in what pressed on a tenant."""
+        above = self.excess(0, tenant, since, until) - self.excess(rate, tenant, since, until)
+        return rate * (until - since) - above
 
     def _total(self, at: int) -> int:
         index = self.ground.index_at(at)
         return self._totals[index] + self.ground.on_others[index] * (at - self.ground.times[index])
-
-
-class OwnEpisodes:
-    """The times in which a tenant's own order pressed most, so that the runner-up pressed on it."""
-
-    __slots__ = (
-        "_by",
-        "_by_rates",
-        "_ground",
-        "_others",
-        "_others_rates",
-        "_spans",
-        "_tenant",
-        "_totals",
-    )
-
-    def __init__(self, ground: Ground, tenant: str) -> None:
-        self._ground = ground
-        self._tenant = tenant
-        self._by: list[int] = []
-        self._others: list[int] = []
-        self._spans: list[int] = []
-        self._totals = [0]
-        self._by_rates = LastingRates(self._by, self._spans)
-        self._others_rates = LastingRates(self._others, self._spans)
-
-    def difference(self, rate: int, since: int, until: int) -> int:
-        """How much more than others the tenant was pressed above a rate; at most 0."""
-        ground = self._ground
-        indices = ground.episodes[self._tenant]
-        first = bisect_left(indices, ground.index_at(since))
-        end = bisect_left(indices, bisect_left(ground.times, until))
-        if first >= end:
-            return 0
-        total = self._in_part(indices[first], rate, since, until)
-        if first == end - 1:
-            return total
-        total += self._in_part(indices[end - 1], rate, since, until)
-        # These have begun and ended within the time that is asked about.
-        first, end = first + 1, end - 1
-        self._extend(indices, end)
-        total += self._totals[end] - self._totals[first]
-        total += self._by_rates.shortfall(rate, first, end)
-        return total - self._others_rates.shortfall(rate, first, end)
-
-    def _in_part(self, index: int, rate: int, since: int, until: int) -> int:
-        ground = self._ground
-        times = ground.times
-        start = max(times[index], since)
-        end = min(times[index + 1], until) if index + 1 < len(times) else until
-        more = max(ground.on_by[index] - rate, 0) - max(ground.on_others[index] - rate, 0)
-        return more * (end - start)
-
-    def _extend(self, indices: list[int], end: int) -> None:
-        ground = self._ground
-        for position in range(len(self._spans), end):
-            index = indices[position]
-            on_by, on_others = ground.on_by[index], ground.on_others[index]
-            span = ground.times[index + 1] - ground.times[index]
-            self._by.append(on_by)
-            self._others.append(on_others)
-            self._spans.append(span)
-            self._totals.append(self._totals[-1] + (on_by - on_others) * span)
 
 
 class Trunked(Past, Protocol):
@@ -143,9 +83,28 @@ def trunk_on(
     )
     if changes <= FEW_LOOKED_AT:
         return None, 0
-    over: Trunk | None = None
     below = _first_below(books)
-    for book in books[:below]:
+    return _trunk_of(books[:below], now), below
+
+
+def trunk_over(books: Sequence[Trunked], first: int, since: int, now: int) -> Trunk | None:
+    """The trunk of all of a path, if so much happened from the book at `first` on that each of
+    those below had better not look at all of it."""
+    recent = sum(
+        steps_before(book.steps, now) - max(step_index(book.steps, since), 0)
+        for book in books[first:]
+    )
+    if recent <= FEW_BETWEEN:
+        return None
+    written_down = sum(len(book.steps) for book in books)
+    if recent * books[-1].node.held * LOOKS_PER_CHANGE <= written_down:
+        return None
+    return _trunk_of(books, now)
+
+
+def _trunk_of(books: Sequence[Trunked], now: int) -> Trunk | None:
+    over: Trunk | None = None
+    for book in books:
         trunk = book.trunk
         if trunk is None or trunk.over is not over:
             at = min(book.node.oldest, now)
@@ -153,7 +112,7 @@ def trunk_on(
             book.trunk = trunk
         trunk.extend(now)
         over = trunk
-    return over, below
+    return over
 
 
 def _first_below(books: Sequence[Trunked]) -> int:
