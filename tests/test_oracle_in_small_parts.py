@@ -27,7 +27,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meters, "QUIET_CHANGES", 4)
     monkeypatch.setattr(meters, "QUIET_SHARE", 1)
     monkeypatch.setattr(trunks, "FEW_LOOKED_AT", 0)
-    monkeypatch.setattr(trunks, "FEW_BETWEEN", 1)
+    monkeypatch.setattr(meters, "FEW_BETWEEN", 1)
     monkeypatch.setattr(trunks, "LOOKS_PER_CHANGE", 1)
 
 

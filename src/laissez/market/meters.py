@@ -41,7 +41,7 @@ from laissez.market.steps import (
     steps_before,
     together,
 )
-from laissez.market.trunks import Trunk, trunk_over
+from laissez.market.trunks import LOOKS_PER_CHANGE, Trunk, trunk_of
 
 BUSY_CHANGES = 16
 """A book is looked at after so many changes of its own: is it worth following all over it?"""
@@ -51,6 +51,9 @@ QUIET_CHANGES, QUIET_SHARE = 256, 4
 
 FEW_CHANGES = 4
 """So few changes of the ground are looked at one by one."""
+
+FEW_BETWEEN = 32
+"""So few changes of a book between a ground and others are looked at by each of these."""
 
 NOBODY = ""
 """A tenant that has no order anywhere."""
@@ -260,14 +263,15 @@ def _count(
     # Whoever paid `highest` all the time for what is over this book paid nothing for the book.
     if highest == 0 or ground.never_below(highest, since):
         return
-    between = above[first:]
-    trunk = trunk_over(above, first, since, now) if between else None
-    if trunk is not None:
-        _count_above_trunk(book, meter, trunk, since, now)
-        return
     over = NO_PRESSURE
     cuts = {step[0] for step in changes}
+    between = above[first:]
     for other in between:
+        if len(other.steps) > FEW_BETWEEN:
+            trunk = _trunk_over(above, first, since, now)
+            if trunk is not None:
+                _count_above_trunk(book, meter, trunk, since, now)
+                return
         pressure, its_changes = _pressing(other.steps, since, now)
         if highest <= _least(pressure, its_changes):
             return
@@ -283,6 +287,21 @@ def _count(
         for other in between:
             over = together(over, pressing_at(other.steps, cut))
     _add(book, meter, over, pressing, ground, since, now)
+
+
+def _trunk_over(above: Sequence[Metered], first: int, since: int, now: int) -> Trunk | None:
+    """The trunk of all above a book, if so much happened below the ground that each book under it
+    had better not look at all of it."""
+    recent = sum(
+        steps_before(other.steps, now) - max(step_index(other.steps, since), 0)
+        for other in above[first:]
+    )
+    if recent <= FEW_BETWEEN:
+        return None
+    written_down = sum(len(other.steps) for other in above)
+    if recent * above[-1].node.held * LOOKS_PER_CHANGE <= written_down:
+        return None
+    return trunk_of(above, now)
 
 
 def _count_above_trunk(book: Metered, meter: Meter, trunk: Trunk, since: int, now: int) -> None:

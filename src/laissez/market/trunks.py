@@ -23,9 +23,6 @@ from laissez.market.steps import Past, step_index, steps_before
 FEW_LOOKED_AT = 32
 """So few changes are looked at one by one."""
 
-FEW_BETWEEN = 32
-"""So few changes between a ground and a book under it are looked at by each such book."""
-
 LOOKS_PER_CHANGE = 16
 """To look at a change below the trunk costs as much as to write so many down."""
 
@@ -84,25 +81,11 @@ def trunk_on(
     if changes <= FEW_LOOKED_AT:
         return None, 0
     below = _first_below(books)
-    return _trunk_of(books[:below], now), below
+    return trunk_of(books[:below], now), below
 
 
-def trunk_over(books: Sequence[Trunked], first: int, since: int, now: int) -> Trunk | None:
-    """The trunk of all of a path, if so much happened from the book at `first` on that each of
-    those below had better not look at all of it."""
-    recent = sum(
-        steps_before(book.steps, now) - max(step_index(book.steps, since), 0)
-        for book in books[first:]
-    )
-    if recent <= FEW_BETWEEN:
-        return None
-    written_down = sum(len(book.steps) for book in books)
-    if recent * books[-1].node.held * LOOKS_PER_CHANGE <= written_down:
-        return None
-    return _trunk_of(books, now)
-
-
-def _trunk_of(books: Sequence[Trunked], now: int) -> Trunk | None:
+def trunk_of(books: Sequence[Trunked], now: int) -> Trunk | None:
+    """The trunk of all of a path, up to date."""
     over: Trunk | None = None
     for book in books:
         trunk = book.trunk
