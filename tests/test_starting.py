@@ -112,6 +112,30 @@ def test_settings_out_of_bounds_are_refused_however_they_come(tmp_path: Path) ->
             asyncio.run(run(settings))
 
 
+def test_a_child_may_end_with_its_parent(tmp_path: Path) -> None:
+    """It serves while somebody holds the other end of its stdin, whatever is written there, and
+    ends as by SIGTERM when nobody does any more; what is no pipe is refused."""
+    words = [sys.executable, "-m", "laissez.service", str(tmp_path), "--until-stdin-closes"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(b"nothing of interest\n")
+        child.stdin.flush()
+        assert b"url" in child.stdout.readline()
+        assert child.poll() is None
+        child.stdin.close()
+        assert child.wait(PATIENCE_S) == 0
+    refused = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert refused.returncode == 1 and refused.stdout == ""
+    assert refused.stderr.startswith("laissez: --until-stdin-closes: that is no pipe")
+
+
 def test_a_child_with_bad_settings_ends_with_a_sentence(tmp_path: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-m", "laissez.service", str(tmp_path), "--settings", '{"nothing": 1}'],

@@ -23,6 +23,7 @@ from typing import IO
 import pytest
 from rich.console import Console, ConsoleDimensions
 
+from faults.process import children_of, is_running
 from laissez.bench.service import ServiceLoad, measure_rounds
 from laissez.client import Client, Unauthenticated
 from laissez.model import (
@@ -131,6 +132,31 @@ def test_the_tokens_of_an_earlier_sample_are_dead(tmp_path: Path) -> None:
             if len(tokens) == 2:
                 with Client(found[1], tokens[0]) as late, pytest.raises(Unauthenticated):
                     late.status()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP], ids=["killed", "terminal gone"])
+def test_a_sample_leaves_no_service_behind(tmp_path: Path, number: signal.Signals) -> None:
+    """Who is killed stops nothing, and neither does who goes with its terminal: the service of the
+    sample notices by itself, and the next one finds the folder free."""
+    command = [sys.executable, "-m", "laissez.cli.main", "up", str(tmp_path / "sample")]
+    sample = subprocess.Popen(
+        [*command, "--port", "0", "--sample"],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    with sample:
+        try:
+            read_until(sample.stdout, r"LAISSEZ_URL=(\S+) LAISSEZ_TOKEN=(\S+)")
+            (service,) = children_of(sample.pid)
+        finally:
+            sample.send_signal(number)
+    deadline = time.monotonic() + PATIENCE_S
+    while is_running(service):
+        assert time.monotonic() < deadline, os.kill(service, signal.SIGKILL)
+        time.sleep(0.02)
+    with up(tmp_path / "sample", "--json") as again:
+        assert again.stdout is not None and again.stdout.readline()
 
 
 @pytest.mark.parametrize(
@@ -339,6 +365,16 @@ def read_terminal(master: int, terminal: Terminal, until: Callable[[], bool]) ->
             terminal.write(decoder.decode(said))
 
 
+def wait_for_typed(terminal_name: str) -> None:
+    """What is typed gets to a terminal in its own time; until then, nothing can be done with it."""
+    its_end = os.open(terminal_name, os.O_RDONLY | os.O_NOCTTY)
+    deadline = time.monotonic() + PATIENCE_S
+    while not struct.unpack("i", fcntl.ioctl(its_end, termios.FIONREAD, bytes(4)))[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.close(its_end)
+
+
 def is_painted(terminal: Terminal) -> bool:
     """Is the picture as wide as the terminal is now?"""
     return any("what just moved" in row and len(row) == terminal.width for row in terminal.rows())
@@ -360,6 +396,7 @@ def test_the_sample_on_a_terminal(tmp_path: Path) -> None:
         env=environment | {"TERM": "xterm-256color"},
         start_new_session=True,
     )
+    its_name = os.ttyname(slave)
     os.close(slave)
     try:
         read_terminal(master, terminal, lambda: "takes h100/" in terminal.text())
@@ -376,6 +413,7 @@ def test_the_sample_on_a_terminal(tmp_path: Path) -> None:
         with Client(found[1], found[2]) as guest:
             assert guest.status().tenant == "guest"
         os.write(master, b"typed meanwhile\n")
+        wait_for_typed(its_name)
         assert not termios.tcgetattr(master)[3] & termios.ECHO
         service.send_signal(signal.SIGINT)
         read_terminal(master, terminal, lambda: False)

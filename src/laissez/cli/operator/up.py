@@ -213,7 +213,9 @@ def _run_sample(settings: ServerSettings, seed: int) -> None:
                 str(settings.port),
                 "--settings",
                 msgspec.json.encode(settings.exchange).decode(),
+                "--until-stdin-closes",
             ],
+            stdin=subprocess.PIPE,  # nothing is written: it is there to be closed, however we end
             stdout=subprocess.PIPE,
             stderr=said,
             start_new_session=True,
