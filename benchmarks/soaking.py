@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+from talking import Talk
 
 from laissez.model import (
     AmendOrder,
@@ -34,10 +34,9 @@ from laissez.model import (
     Refused,
     Release,
     Request,
+    Said,
     Subscribe,
     Subscribed,
-    decode_said,
-    encode,
 )
 
 TICK_S = 0.002
@@ -72,28 +71,6 @@ class Told(msgspec.Struct, frozen=True):
     visits_failed: int = 0
 
 
-class Visitor(WSListener):
-    """Subscribes, and waits until it is told so."""
-
-    def __init__(self) -> None:
-        self.subscribed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        transport.send(WSMsgType.TEXT, encode(Request(1, Subscribe(rates=True))))
-
-    def on_ws_disconnected(self, transport: WSTransport) -> None:
-        if not self.subscribed.done():
-            self.subscribed.set_result(False)
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type != WSMsgType.TEXT or self.subscribed.done():
-            return
-        told = decode_said(frame.get_payload_as_bytes())
-        for said in told if isinstance(told, list) else [told]:
-            if isinstance(said, Subscribed | Refused) and not self.subscribed.done():
-                self.subscribed.set_result(isinstance(said, Subscribed))
-
-
 class Visits:
     """How many came and went since it was last told, and how many came to nothing."""
 
@@ -121,16 +98,24 @@ class Visits:
 
 
 async def _subscribe(url: str, token: str) -> bool:
-    visitor = Visitor()
-    transport, _ = await ws_connect(
-        lambda: visitor,
-        url.replace("http", "ws", 1) + "/v1/stream",
-        extra_headers={"Authorization": f"Bearer {token}"},
-    )
+    """Subscribe, and wait until that is answered."""
+    subscribed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def end(is_done: bool) -> None:
+        if not subscribed.done():
+            subscribed.set_result(is_done)
+
+    def hear(said: Said, now_s: float) -> None:
+        if isinstance(said, Subscribed | Refused):
+            end(isinstance(said, Subscribed))
+
+    talk = Talk(hear, lambda: end(False))
+    await talk.connect(url, token)
     try:
-        return await visitor.subscribed
+        talk.send(Request(1, Subscribe(rates=True)))
+        return await subscribed
     finally:
-        transport.disconnect()
+        talk.end()
 
 
 async def _get_orders(url: str, token: str) -> bool:
@@ -142,7 +127,7 @@ async def _get_orders(url: str, token: str) -> bool:
         return b" 200 " in (await reader.read()).split(b"\r\n", 1)[0]
 
 
-class SoakingTrader(WSListener):
+class SoakingTrader:
     def __init__(self, number: int, scopes: list[str]) -> None:
         self.latencies_s: list[float] = []
         self.refused = 0
@@ -153,41 +138,25 @@ class SoakingTrader(WSListener):
         self._ids = count()
         self._won: list[str] = []
         self._script = self._acts()
-        self._transport: WSTransport | None = None
+        self.talk = Talk(self._hear)
 
-    @property
-    def is_connected(self) -> bool:
-        return self._transport is not None
-
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        self._transport = transport
-
-    def on_ws_disconnected(self, transport: WSTransport) -> None:
-        self._transport = None
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type != WSMsgType.TEXT:
-            return
-        now = time.monotonic()
-        told = decode_said(frame.get_payload_as_bytes())
-        for said in told if isinstance(told, list) else [told]:
-            if isinstance(said, Refused):
-                self.refused += 1
-            if isinstance(said, Answer):
-                won = [each.resource for each in said.events if isinstance(each, Filled)]
-                self._won.extend(won)
-            if isinstance(said, Answer | Refused) and said.id is not None:
-                self.latencies_s.append(now - self._sent_at.pop(said.id))
+    def _hear(self, said: Said, now_s: float) -> None:
+        if isinstance(said, Refused):
+            self.refused += 1
+        if isinstance(said, Answer):
+            self._won.extend(each.resource for each in said.events if isinstance(each, Filled))
+        if isinstance(said, Answer | Refused) and said.id is not None:
+            self.latencies_s.append(now_s - self._sent_at.pop(said.id))
 
     def fire(self) -> None:
         """Send what comes next, unless too much is unanswered."""
-        if self._transport is None or len(self._sent_at) >= IN_FLIGHT_MAX:
+        if not self.talk.is_connected or len(self._sent_at) >= IN_FLIGHT_MAX:
             self.unsent += 1
             return
         number = next(self._ids)
         self._sent_at[number] = time.monotonic()
-        request = Request(number, next(self._script), f"{self._number}-{number}-{time.time_ns()}")
-        self._transport.send(WSMsgType.TEXT, encode(request))
+        key = f"{self._number}-{number}-{time.time_ns()}"
+        self.talk.send(Request(number, next(self._script), key))
 
     def _acts(self) -> Iterator[Instruction]:
         for turn in count(self._number):
@@ -211,11 +180,7 @@ async def run(plan: SoakPlan) -> None:
     traders = []
     for number, token in enumerate(plan.tokens):
         trader = SoakingTrader(number, plan.scopes)
-        await ws_connect(
-            lambda trader=trader: trader,
-            plan.url.replace("http", "ws", 1) + "/v1/stream",
-            extra_headers={"Authorization": f"Bearer {token}"},
-        )
+        await trader.talk.connect(plan.url, token)
         traders.append(trader)
     visits = Visits(plan)
     begun = told_at = time.monotonic()
@@ -242,7 +207,7 @@ def _tell(traders: list[SoakingTrader], visits: Visits) -> None:
         sum(trader.unsent for trader in traders),
         round(latencies[int(len(latencies) * 0.99)] * 1_000, 1) if latencies else 0.0,
         round(latencies[-1] * 1_000, 1) if latencies else 0.0,
-        sum(trader.is_connected for trader in traders),
+        sum(trader.talk.is_connected for trader in traders),
         visits.done,
         visits.failed,
     )

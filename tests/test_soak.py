@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import msgspec
@@ -95,3 +96,10 @@ def test_a_short_soak_is_answered(soak: ModuleType) -> None:
     assert sum(look.told.visits_failed for look in soaked.looks) == 0
     assert soaked.commands > 0 and soaked.rss_last_mb > 0
     assert sum(look.told.refused for look in soaked.looks) == 0
+
+
+def test_the_exchange_is_heard_in_one_place() -> None:
+    """Those who load it and measure take its messages apart in the same way."""
+    benchmarks = Path(__file__).parents[1] / "benchmarks"
+    listening = [each.name for each in benchmarks.rglob("*.py") if "WSListener" in each.read_text()]
+    assert listening == ["talking.py"]

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
+from talking import Talk
 
 from laissez.model import (
     Answer,
@@ -30,8 +30,7 @@ from laissez.model import (
     Refused,
     Reply,
     Request,
-    decode_said,
-    encode,
+    Said,
 )
 from raw_websocket import handshake
 
@@ -60,28 +59,17 @@ class Waited(msgspec.Struct):
     failed: str | None = None
 
 
-class Victim(WSListener):
+class Victim:
     def __init__(self) -> None:
         self.seen: list[Waited] = []
-        self._transport: WSTransport | None = None
+        self.talk = Talk(self._hear)
 
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        self._transport = transport
-
-    def on_ws_disconnected(self, transport: WSTransport) -> None:
-        self._transport = None
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type != WSMsgType.TEXT:
-            return
-        now = time.monotonic()
-        told = decode_said(frame.get_payload_as_bytes())
-        for said in told if isinstance(told, list) else [told]:
-            if isinstance(said, Answer | Reply | Refused) and said.id is not None:
-                waited = self.seen[said.id]
-                waited.seconds = now - waited.due_at
-                if isinstance(said, Refused):
-                    waited.failed = said.code
+    def _hear(self, said: Said, now_s: float) -> None:
+        if isinstance(said, Answer | Reply | Refused) and said.id is not None:
+            waited = self.seen[said.id]
+            waited.seconds = now_s - waited.due_at
+            if isinstance(said, Refused):
+                waited.failed = said.code
 
     def fire(self, due_at: float) -> None:
         number = len(self.seen)
@@ -91,22 +79,17 @@ class Victim(WSListener):
             do = PlaceOrder(TREE, 1, 1, order) if turn == 1 else CancelOrder(order)
         kind = "change" if turn else "question"
         self.seen.append(Waited(kind, due_at))
-        if self._transport is None:
-            self.seen[-1].failed = "disconnected"
+        if self.talk.is_connected:
+            self.talk.send(Request(number, do))
         else:
-            self._transport.send(WSMsgType.TEXT, encode(Request(number, do)))
+            self.seen[-1].failed = "disconnected"
 
 
 async def run(plan: VictimPlan) -> list[Waited]:
     authorization = f"Bearer {plan.token}"
     victim = Victim()
     tls = None if plan.certificate is None else ssl.create_default_context(cafile=plan.certificate)
-    await ws_connect(
-        lambda: victim,
-        plan.url.replace("http", "ws", 1) + "/v1/stream",
-        extra_headers={"Authorization": authorization},
-        ssl_context=tls,
-    )
+    await victim.talk.connect(plan.url, plan.token, tls)
     gc.collect()
     gc.freeze()
     gc.disable()
