@@ -322,6 +322,17 @@ def test_every_code_is_documented() -> None:
     assert wrong_codes(API.read_text()) == []
 
 
+def test_figures_of_the_service_stand_in_one_place() -> None:
+    """Who measures anew changes what stands between two marks in the README, and is done."""
+    readme = (REPO / "README.md").read_text()
+    before, _, rest = readme.partition("<!-- service-bench:begin -->")
+    measured, _, after = rest.partition("<!-- service-bench:end -->")
+    rate = re.compile(r"\d,\d{3} ?(requests)?/s")
+    assert rate.search(measured)
+    for page in (before, after, *(each.read_text() for each in (REPO / "docs").glob("*.md"))):
+        assert rate.search(page) is None
+
+
 def test_frames_in_the_docs_are_real() -> None:
     """What the API page shows as a frame can be read by whom it is for."""
     assert wrong_json(API.read_text()) == []
