@@ -57,6 +57,7 @@ from laissez.model import (
     Rejected,
     Resource,
     Role,
+    ServiceCode,
     Status,
     TenantSummary,
     TokenCreated,
@@ -268,6 +269,8 @@ class CounterClient:
         return tuple(self.counter.webhooks)
 
     def remove_webhook(self, webhook_id: str) -> None:
+        if webhook_id not in {each.webhook for each in self.counter.webhooks}:
+            raise Refusal(ServiceCode.NOT_FOUND, f"there is no webhook {webhook_id!r}")
         self.counter.webhooks = [w for w in self.counter.webhooks if w.webhook != webhook_id]
 
     # The stream, and what is worked out from all this -----------------------------------------
@@ -313,8 +316,10 @@ class CounterClient:
             self.counter.sleep_s(1)
 
     def scope_near(self, resource: str, level: str | int) -> str:
-        held = {each.resource: each for each in self.holdings()}
-        return scope_around(held[resource], level)
+        for holding in self.holdings():
+            if holding.resource == resource:
+                return scope_around(holding, level)
+        raise ValueError(f"you do not hold {resource}; only what is near a holding is known")
 
     def why(self, order: str) -> str:
         found = next(each for each in self.orders() if each.order == order)

@@ -736,7 +736,7 @@ def test_drain_ends_when_all_have_left(shop: Shop) -> None:
     shop.become("operator")
     shop.counter.later(lambda: tenant.do(Release("h100/east/r1/g0")))
     told = shop.text("topology", "drain", "h100/east/r1", "--yes")
-    assert told == "h100/east/r1: 1 holder left in time, 0 resources withdrawn\n"
+    assert told == "h100/east/r1: of 1 held, 1 left in time, 0 withdrawn\n"
     assert shop.counter.now == NOON_US + 1_000_000
 
 

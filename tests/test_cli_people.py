@@ -22,6 +22,7 @@ from laissez.model import (
     Quote,
     Release,
     TokenInfo,
+    WebhookInfo,
 )
 from shop import Shop
 
@@ -293,6 +294,43 @@ def test_an_operator_is_told_what_it_may_have_meant(shop: Shop, words: tuple[str
     assert "mean h100/east/r1?" in shop.error("topology", "uncordon", "h100/eats/r1", exit_code=1)
 
 
+@pytest.mark.parametrize("words", [("orders",), ("holdings",), ("bill",)], ids=" ".join)
+def test_a_tenant_nobody_knows_is_said_to_be(shop: Shop, words: tuple[str, ...]) -> None:
+    """Nothing is owed, held or ordered by who was mistyped: the operator is told whom it may have
+    meant. Who has traded and has nothing left is no typo."""
+    shop.run("buy", "h100", "--price", "2")
+    operator = shop.become("operator")
+    told = shop.run(*words, "--tenant", "mll")
+    assert told.exit_code == 0 and told.stdout
+    assert told.stderr == (
+        "laissez: nobody called mll orders, holds or owes anything; did you mean ml?\n"
+    )
+    assert shop.run(*words, "--tenant", "ml").stderr == ""
+    assert [each.tenant for each in operator.tenants()] == ["ml"]
+    shop.become("tenant", "bio")
+    assert shop.run(*words, "--tenant", "bio").stderr == ""
+
+
+def test_what_is_near_or_removed_is_suggested(shop: Shop) -> None:
+    """A holding to be near to, and a webhook to be removed, are answered with the nearest."""
+    shop.run("buy", "h100/east/r1", "--price", "2")
+    words = ("buy", "--near", "h100/east/r1/g7", "--level", "rack", "--limit", "3")
+    assert "did you mean h100/east/r1/g0?" in shop.error(*words, exit_code=2)
+    shop.become("operator")
+    shop.counter.webhooks.append(WebhookInfo("wh-12", "https://a.example/", 0, None))
+    told = shop.error("webhooks", "remove", "wh-21", exit_code=1)
+    assert "'laissez webhooks list' shows all; did you mean wh-12?" in told
+    assert shop.run("webhooks", "remove", "wh-12").exit_code == 0
+
+
+def test_a_guard_is_refused_in_dollars(shop: Shop) -> None:
+    """No micro-dollars and no microseconds in what a person reads."""
+    shop.become("operator")
+    words = ("guard", "set", "h100", "--fall", "0.0001", "--window", "1ms")
+    told = shop.error(*words, exit_code=1)
+    assert "by at least $0.001/h, or by 0, in a window of at least 100 ms" in told
+
+
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
@@ -487,9 +525,12 @@ def test_completion_offers_names(shop: Shop) -> None:
     assert completed("release", "h100/east/r1/g0", "") == []
     assert completed("cancel", "o") == ["o-6"]
     assert completed("buy", "--near", "h") == ["h100/east/r1/g0"]
+    assert completed("buy", "--near", "h100/east/r1/g0", "--level", "") == ["rack", "zone"]
     shop.become("operator")
     assert completed("topology", "drain", "h100/east/") == ["h100/east/r1", "h100/east/r2"]
     assert completed("floor", "set", "") == ["h100"]
+    assert completed("bill", "--tenant", "") == ["ml"]
+    assert completed("tokens", "create", "--tenant", "m") == ["ml"]
     shop.operator.do(CordonScope("h100/east/r1"))
     assert completed("topology", "uncordon", "") == ["h100/east/r1"]
 

@@ -39,6 +39,7 @@ from laissez.model import (
     UncordonScope,
     WithdrawResource,
 )
+from laissez.model.dollars import show_rate
 from laissez.model.values import MAX_RATE, MAX_TIME
 
 # In bytes.
@@ -232,9 +233,9 @@ def _check_guard(request_id: int, do: ChangeGuard) -> Refused | None:
     return Refused(
         request_id,
         Code.BAD_GUARD,
-        f"floors under this guard would fall in too many steps; let them fall by at least "
-        f"{FALL_LEAST_MICROS} micro-dollars per hour, or by 0, in a window of at least "
-        f"{FALL_WINDOW_LEAST_US} microseconds",
+        "floors under this guard would fall in too many steps; let them fall by at least "
+        f"{show_rate(FALL_LEAST_MICROS)}, or by 0, in a window of at least "
+        f"{FALL_WINDOW_LEAST_US // 1_000} ms",
     )
 
 

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_time
-from laissez.cli.terminal.completing import complete_token, complete_webhook
+from laissez.cli.terminal.completing import complete_tenant, complete_token, complete_webhook
 from laissez.cli.terminal.nearby import did_you_mean
 from laissez.cli.terminal.output import (
     ask,
@@ -40,7 +40,11 @@ def tokens() -> None:
 @click.option(
     "--role", type=click.Choice(list(get_args(Role))), required=True, help="What it may do."
 )
-@click.option("--tenant", help="Whose token; needed for a tenant, possible for a viewer.")
+@click.option(
+    "--tenant",
+    shell_complete=complete_tenant,
+    help="Whose token; needed for a tenant, possible for a viewer.",
+)
 @click.option("--expires", type=duration, help="End it after so long: 30d.")
 @click.option("--note", default="", help="What it is for.")
 @json_option
@@ -185,7 +189,14 @@ def list_webhooks(as_json: bool) -> None:
 def remove_webhook(webhook_id: str, as_json: bool) -> None:
     """Post nothing more to a webhook."""
     with connection.connect() as client:
-        client.remove_webhook(webhook_id)
+        try:
+            client.remove_webhook(webhook_id)
+        except Refusal as refused:
+            if refused.code != ServiceCode.NOT_FOUND:
+                raise
+            hint = did_you_mean(webhook_id, (each.webhook for each in client.webhooks()))
+            told = f"{refused.message}; 'laissez webhooks list' shows all{hint}"
+            raise Refusal(refused.code, told) from None
     if as_json:
         say_json(WebhookRemoved(webhook_id))
     else:

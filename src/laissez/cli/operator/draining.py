@@ -89,8 +89,8 @@ def drain(scope: str, grace: int, yes: bool, dry_run: bool, as_json: bool) -> No
     if as_json:
         say_json(Drained(scope, left, withdrawn, refused))
     else:
-        told = f"{scope}: {counted(len(left), 'holder')} left in time, "
-        say(told + f"{counted(len(withdrawn), 'resource')} withdrawn")
+        told = f"{len(left):,} left in time, {len(withdrawn):,} withdrawn"
+        say(f"{scope}: of {len(held):,} held, {told}")
         if withdrawn:
             say("uncordon leaves these out: 'laissez topology apply FILE' brings them back")
     end_with(refused, as_json=as_json)

@@ -6,7 +6,9 @@ import click
 
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_charge, show_duration, show_rate, show_time
-from laissez.cli.terminal.output import json_option, say, say_json, say_table
+from laissez.cli.terminal.completing import complete_tenant
+from laissez.cli.terminal.nearby import tenant_meant
+from laissez.cli.terminal.output import json_option, say, say_json, say_table, warn
 from laissez.model import Bill, Segment
 
 CAUSES = {
@@ -18,7 +20,7 @@ CAUSES = {
 
 @click.command()
 @click.option("--explain", is_flag=True, help="Show what was charged since the last statement.")
-@click.option("--tenant", help="Whose bill; for the operator.")
+@click.option("--tenant", shell_complete=complete_tenant, help="Whose bill; for the operator.")
 @json_option
 def bill(explain: bool, tenant: str | None, as_json: bool) -> None:
     """Say what is owed, and explain it.
@@ -30,6 +32,8 @@ def bill(explain: bool, tenant: str | None, as_json: bool) -> None:
         if tenant is None and client.status().tenant is None:
             raise click.UsageError("say whose bill: --tenant NAME; 'laissez tenants' lists them")
         told = client.bill(tenant, explain=explain)
+        if tenant is not None and told.charge == 0 and (nobody := tenant_meant(client, tenant)):
+            warn(nobody)
     if as_json:
         say_json(told)
         return

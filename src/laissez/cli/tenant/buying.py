@@ -13,10 +13,10 @@ from laissez.cli.tenant.purchase import Purchase
 from laissez.cli.tenant.trying import check_is_tenant, check_tree, say_if_unseen
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_rate
-from laissez.cli.terminal.completing import complete_holding, complete_scope
+from laissez.cli.terminal.completing import complete_holding, complete_level, complete_scope
 from laissez.cli.terminal.documents import Previewed
 from laissez.cli.terminal.exits import tell_failure
-from laissez.cli.terminal.nearby import near_names_shown
+from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
@@ -49,7 +49,11 @@ COUNT_MAX = 10_000
     shell_complete=complete_holding,
     help="Beside a resource you hold, instead of SCOPE.",
 )
-@click.option("--level", help="How near: the same rack, host, ... (with --near).")
+@click.option(
+    "--level",
+    shell_complete=complete_level,
+    help="How near: the same rack, host, ... (with --near).",
+)
 @click.option("--expires", type=duration, help="End orders that wait after so long.")
 @click.option("--wait", type=duration, help="Wait so long for orders to be filled.")
 @dry_run_option
@@ -129,7 +133,9 @@ def _place(client: Client, scope: str | None, near: str | None, level: str | Non
     try:
         return client.scope_near(near, int(level) if level.isdecimal() else level)
     except ValueError as error:
-        raise click.UsageError(str(error)) from None
+        held = {each.resource for each in client.holdings()}
+        hint = "" if near in held else did_you_mean(near, held)
+        raise click.UsageError(f"{error}{hint}") from None
 
 
 def say_preview(

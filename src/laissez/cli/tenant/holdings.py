@@ -23,9 +23,9 @@ from laissez.cli.terminal.answers import (
     say_answers,
     send_all_shown,
 )
-from laissez.cli.terminal.completing import complete_holding
+from laissez.cli.terminal.completing import complete_holding, complete_tenant
 from laissez.cli.terminal.documents import WouldChange
-from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
+from laissez.cli.terminal.nearby import did_you_mean, near_names_shown, tenant_meant
 from laissez.cli.terminal.output import (
     ask,
     dry_run_option,
@@ -34,6 +34,7 @@ from laissez.cli.terminal.output import (
     say,
     say_described,
     say_json,
+    warn,
     yes_option,
 )
 from laissez.cli.terminal.parameters import dollars
@@ -45,7 +46,11 @@ TENTH_US = 100_000
 
 @click.command()
 @click.option("--watch", is_flag=True, help="Go on, and show every change; Ctrl-C ends it.")
-@click.option("--tenant", help="Whose; for the operator, who sees all without it.")
+@click.option(
+    "--tenant",
+    shell_complete=complete_tenant,
+    help="Whose; for the operator, who sees all without it.",
+)
 @json_option
 def holdings(watch: bool, tenant: str | None, as_json: bool) -> None:
     """List what is held, and at what rate.
@@ -55,6 +60,8 @@ def holdings(watch: bool, tenant: str | None, as_json: bool) -> None:
     with connection.connect() as client:
         since = client.status().sequence if watch else None
         shown = client.holdings(tenant)
+        if tenant is not None and not shown and (nobody := tenant_meant(client, tenant)):
+            warn(nobody)
         _show(shown, as_json=as_json)
         if not watch:
             return

@@ -10,9 +10,9 @@ from laissez.cli.tenant.trying import check_is_tenant, own_order
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import counted, show_rate, show_time
 from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
-from laissez.cli.terminal.completing import complete_order, complete_scope
+from laissez.cli.terminal.completing import complete_order, complete_scope, complete_tenant
 from laissez.cli.terminal.documents import ExplainedOrder
-from laissez.cli.terminal.nearby import near_names_shown, scope_meant
+from laissez.cli.terminal.nearby import near_names_shown, scope_meant, tenant_meant
 from laissez.cli.terminal.output import (
     ask,
     dry_run_option,
@@ -68,12 +68,18 @@ def _availability(quote: Quoted) -> str:
 
 @click.command()
 @click.option("--why", is_flag=True, help="Say of each order why it is not filled.")
-@click.option("--tenant", help="Whose orders; for the operator, who sees all without it.")
+@click.option(
+    "--tenant",
+    shell_complete=complete_tenant,
+    help="Whose orders; for the operator, who sees all without it.",
+)
 @json_option
 def orders(why: bool, tenant: str | None, as_json: bool) -> None:
     """List the orders that wait."""
     with connection.connect() as client:
         found = client.orders(tenant)
+        if tenant is not None and not found and (nobody := tenant_meant(client, tenant)):
+            warn(nobody)
         reasons = [client.why(order.order) if why else "" for order in found]
     if as_json:
         explained = [ExplainedOrder(*pair) for pair in zip(found, reasons, strict=True)]

@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 from laissez.cli.terminal import connection
 from laissez.cli.terminal.nearby import with_scopes_above
 from laissez.client import Client
+from laissez.client.advice import LEVELS_ATTRIBUTE
 
 PATIENCE_S = 1.0
 
@@ -52,11 +53,19 @@ def _scopes(client: Client, incomplete: str) -> Iterable[str]:
     return {f"{above}/{path[below:].partition('/')[0]}" for path in paths}
 
 
+def _levels(client: Client) -> Iterable[str]:
+    """All but the root and the resource itself: near is what shares one of them."""
+    named = (each.attributes.get(LEVELS_ATTRIBUTE, "") for each in client.holdings())
+    return {level for levels in named for level in levels.split("/")[:-1]}
+
+
 complete_scope = _completer(_scopes)
 complete_holding = _completer(lambda client, _: (each.resource for each in client.holdings()))
 complete_order = _completer(lambda client, _: (each.order for each in client.orders()))
 complete_cordon = _completer(lambda client, _: client.floors().cordons)
 complete_tree = _completer(lambda client, _: client.status().trees)
+complete_tenant = _completer(lambda client, _: (each.tenant for each in client.tenants()))
+complete_level = _completer(lambda client, _: _levels(client))
 complete_token = _completer(
     lambda client, _: (each.token for each in client.tokens() if each.revoked_us is None)
 )

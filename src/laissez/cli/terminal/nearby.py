@@ -64,6 +64,18 @@ def scope_meant(client: Client, scope: str) -> str:
         return ""
 
 
+def tenant_meant(client: Client, tenant: str) -> str:
+    """What to say of a tenant of whom there is nothing; nothing, if there is something."""
+    try:
+        known = [each.tenant for each in client.tenants()]
+    except LaissezError:  # whoever may not see others asks about itself
+        return ""
+    if tenant in known:
+        return ""
+    hint = did_you_mean(tenant, known)
+    return f"laissez: nobody called {tenant} orders, holds or owes anything{hint}"
+
+
 @contextmanager
 def near_names_shown(client: Client, scope: str) -> Iterator[None]:
     """A refusal because a scope is not there says which one may have been meant."""
