@@ -56,7 +56,7 @@ def test_floors_may_not_fall_in_too_many_steps(fall: int, window: int) -> None:
     refused = check_instruction(OPERATOR, 7, ChangeGuard("h", fall=fall, window=window), None)
     assert refused is not None
     assert (refused.id, refused.code) == (7, Code.BAD_GUARD)
-    assert "in a window of at least 100000 microseconds" in refused.message
+    assert "in a window of at least 100 ms" in refused.message
 
 
 @pytest.mark.parametrize(
