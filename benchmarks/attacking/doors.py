@@ -128,8 +128,6 @@ def knock(plan: AttackPlan, sockets: int, said: bytes, *, hangs_up: bool = False
     return Done(note, answers if said else opened)
 
 
-
-
 # By name ------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.service.doorway import Doorman
 from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance, Visitor, raise_descriptor_limit
+from laissez.service.paid import PaidApp
 from laissez.service.patience import PatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
@@ -306,6 +307,7 @@ class _Server(uvicorn.Server):
             sockets[0],
             self._answer,
             self.config.ssl,
+            self._doorman.reception.strangers.arrivals,
             connections_max=connections,
             strangers_max=strangers,
             from_one_address_max=strangers if settings.behind_proxy else max(strangers // 2, 1),
@@ -316,7 +318,7 @@ class _Server(uvicorn.Server):
     def _answer(self, visitor: Visitor) -> asyncio.Protocol:
         return PatientHttp(
             visitor,
-            self._doorman.reception.unread,
+            self._doorman.reception,
             config=self.config,
             server_state=self.server_state,
             app_state={},
@@ -328,7 +330,7 @@ def _server(settings: ServerSettings, doorman: Doorman) -> _Server:
         return None if path is None else str(path)
 
     config = uvicorn.Config(
-        build_app(doorman.reception),
+        PaidApp(build_app(doorman.reception)),
         http="h11",
         ws=doorman.doorway,  # type: ignore[arg-type]
         lifespan="off",

@@ -1,0 +1,199 @@
+"""HTTP at somebody's expense: whatever a connection does to the service is paid for, however it
+ends.
+
+Time is measured and not reckoned: that of reading a head, of each step of the application, of a
+handshake, of a goodbye; a refusal is paid for like an answer. Who pays is found out before a
+request is read: a head that has come is searched for a living token, which is cheap and decides
+nothing else. Who may ask is decided by those who read it.
+
+    whose head has not come yet     arrivals pay; it is read, unless it comes crumb by crumb
+    with a living token             the token pays
+    without                         the strangers pay
+
+While its payer rests a connection waits in line, and is not read from. Requests that came together
+are served one by one, and others come between. A stranger that has been refused a few times is
+hung up on: it holds a place, and every further guess is to cost it a connection.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from time import monotonic_ns
+from typing import Any
+
+from uvicorn.protocols.http import h11_impl
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from laissez.exchange.access import Principal
+from laissez.service.entrance import Visitor
+from laissez.service.reception import Reception
+from laissez.service.strangers import Payer, Stranger
+from laissez.service.timed import in_timed_steps
+
+h11: Any = h11_impl.h11  # type: ignore[attr-defined]  # uvicorn's, as it is uvicorn's connection
+
+HTTP = "http"
+HEAD_SEARCHED_MAX = 16 * 1024
+HEAD_PIECES_MAX = 16
+"""An honest head comes in fewer; with more it is read when strangers are."""
+
+REFUSALS_MAX = 4
+TLS_HANDSHAKE_NS = 1_000_000
+"""What it takes, about; it happens where nobody can measure it."""
+
+_HEAD_ENDS = re.compile(rb"\n\r?\n")
+_TOKEN = re.compile(rb"\nauthorization:[ \t]*bearer +([!-~]+)[ \t]*\r?\n", re.IGNORECASE)
+
+
+class PaidHttp(H11Protocol):
+    """One HTTP connection, and who pays for it."""
+
+    def __init__(self, visitor: Visitor, reception: Reception, **options: Any) -> None:
+        super().__init__(**options)
+        self._visitor = visitor
+        self._reception = reception
+        self._payer: Payer | None = None
+        self._waits_for_payer: Payer | None = None
+        self._unpaid_bytes = 0
+        self._head_pieces = 0
+        self._refusals = 0
+        self._is_answering = False
+        self._has_left = False
+
+    # What is paid for -------------------------------------------------------------------------
+
+    def spend(self, work_ns: int) -> None:
+        """The loop was busy with this connection for so long, and with what it has sent."""
+        payer = self._payer or self._reception.strangers.arrivals
+        size, self._unpaid_bytes = self._unpaid_bytes, 0
+        payer.spend(monotonic_ns(), size, work_ns)
+
+    def connection_made(self, transport: Any) -> None:
+        begun = monotonic_ns()
+        super().connection_made(transport)
+        handshake_ns = TLS_HANDSHAKE_NS if self.scheme == "https" else 0
+        self.spend(monotonic_ns() - begun + handshake_ns)
+
+    def data_received(self, data: bytes) -> None:
+        begun = monotonic_ns()
+        self._unpaid_bytes += len(data)
+        super().data_received(data)
+        self.spend(monotonic_ns() - begun)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        begun = monotonic_ns()
+        super().connection_lost(exc)
+        self._leave_line()
+        self._has_left = True
+        self.spend(monotonic_ns() - begun)
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._has_left = True
+        super().handle_websocket_upgrade(event)
+
+    # Whose turn it is -------------------------------------------------------------------------
+
+    def handle_events(self) -> None:
+        """Go on with what has come, or wait: also uvicorn calls this."""
+        if self._is_answering:
+            # The next of several requests that came together. It is a turn of its own.
+            self.loop.call_soon(self._continue)
+            return
+        if self._waits_for_payer is not None:
+            self.transport.pause_reading()
+            return
+        arrived = self.conn.trailing_data[0]
+        if arrived:
+            if self.conn.their_state is h11.IDLE:
+                self._find_payer(arrived)
+            payer = self._payer
+            if payer is not None and payer.rests_until > monotonic_ns():
+                self._wait_in_line(payer)
+                return
+        super().handle_events()
+
+    def _continue(self) -> None:
+        if not self._has_left:
+            begun = monotonic_ns()
+            self.handle_events()
+            self.spend(monotonic_ns() - begun)
+
+    def on_response_complete(self) -> None:
+        self._is_answering = True
+        super().on_response_complete()
+        self._is_answering = False
+
+    def _find_payer(self, arrived: bytes) -> None:
+        end = _HEAD_ENDS.search(arrived, 0, HEAD_SEARCHED_MAX)
+        if end is None and len(arrived) < HEAD_SEARCHED_MAX:
+            self._head_pieces += 1
+            if self._payer is None and self._head_pieces > HEAD_PIECES_MAX:
+                self._be_stranger()
+            return
+        self._head_pieces = 0
+        found = _TOKEN.search(arrived, 0, HEAD_SEARCHED_MAX if end is None else end.end())
+        principal = None
+        if found is not None:
+            principal = self._reception.exchange.authenticate(found[1].decode())
+        if principal is None:
+            self._be_stranger()
+        else:
+            self._be(principal)
+
+    def _be(self, principal: Principal) -> None:
+        self._payer = principal
+        self._refusals = 0
+
+    def _be_stranger(self) -> None:
+        self._payer = self._reception.strangers.at(self._visitor.address)
+
+    def _wait_in_line(self, payer: Payer) -> None:
+        line = self._reception.line
+        if isinstance(payer, Principal) and line.length(payer) >= payer.limits.connections:
+            self.transport.abort()  # more of them wait than there may be
+            return
+        self._waits_for_payer = payer
+        self._unset_keepalive_if_required()
+        self.transport.pause_reading()
+        line.join(payer, self)
+
+    def go_on(self) -> None:
+        self._waits_for_payer = None
+        if not self.flow.read_paused:
+            self.transport.resume_reading()
+        self._continue()
+
+    def _leave_line(self) -> None:
+        payer, self._waits_for_payer = self._waits_for_payer, None
+        if payer is not None:
+            self._reception.line.leave(payer, self)
+
+    # The application --------------------------------------------------------------------------
+
+    async def serve(self, app: Any, scope: Any, receive: Any, send: Any) -> None:
+        """Run the application for one request; its steps are paid for."""
+        if self._payer is None:
+            self._be_stranger()
+        if isinstance(self._payer, Stranger):
+            send = partial(self._send_to_stranger, send)
+        await in_timed_steps(app(scope, receive, send), self.spend)
+
+    async def _send_to_stranger(self, send: Any, message: Any) -> None:
+        if message["type"] == "http.response.start" and 400 <= message["status"] < 500:
+            self._refusals += isinstance(self._payer, Stranger)
+            if self._refusals >= REFUSALS_MAX:
+                headers = [*message.get("headers", ()), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+        await send(message)
+
+
+class PaidApp:
+    """The application as uvicorn calls it."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        http: PaidHttp = scope["state"][HTTP]
+        await http.serve(self._app, scope, receive, send)
