@@ -33,10 +33,13 @@ DESCRIPTORS_WANTED = 65_536
 DESCRIPTORS_KEPT = 128
 """For the journal, snapshots, webhooks and whatever else opens files."""
 
-ACCEPTED_AT_ONCE = 8
+ACCEPTED_AT_ONCE = 4
 """A few, then it is others' turn."""
 
 NS_PER_S = 1_000_000_000
+REST_NS_LEAST = 2_000_000
+"""The loop's timers know nothing shorter."""
+
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BREATH_S = 0.1
 HANDSHAKE_S = 5.0
@@ -127,11 +130,12 @@ class Entrance:
 
     def _accept(self) -> None:
         begun = monotonic_ns()
-        self._accept_some()
-        self._spend(monotonic_ns() - begun)
-        rest_ns = self._arrivals.rests_until - monotonic_ns()
+        rest_ns = self._arrivals.rests_until - begun
         if rest_ns > 0:
-            self._take_a_breath(rest_ns / NS_PER_S)
+            self._take_a_breath(max(rest_ns, REST_NS_LEAST) / NS_PER_S)
+        else:
+            self._accept_some()
+            self._spend(monotonic_ns() - begun)
 
     def _spend(self, work_ns: int) -> None:
         self._arrivals.spend(monotonic_ns(), 0, work_ns)

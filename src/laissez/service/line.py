@@ -4,7 +4,8 @@ They are not read from meanwhile. When a payer has paid back, the first of its c
 and what that costs is known before the next one does: so there is one thing of somebody's overdrawn
 allowance under way at a time, and everybody else comes between. Payers take turns.
 
-One timer for all: nobody wakes to find that it is not its turn.
+One timer for all: nobody wakes to find that it is not its turn. The loop's timers are too coarse
+for the shortest rests, so it rests a little longer, and then several go on one after the other.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Protocol
 from laissez.service.strangers import Payer
 
 NS_PER_S = 1_000_000_000
+REST_NS_LEAST = 2_000_000
 
 
 class Waiting(Protocol):
@@ -59,7 +61,7 @@ class Line:
         rest_ns = self._next_at - monotonic_ns()
         call: Callable[[], None] = self._take_turn
         if rest_ns > 0:
-            self._next = loop.call_later(rest_ns / NS_PER_S, call)
+            self._next = loop.call_later(max(rest_ns, REST_NS_LEAST) / NS_PER_S, call)
         else:
             self._next = loop.call_soon(call)
 

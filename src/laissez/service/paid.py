@@ -38,8 +38,11 @@ HEAD_SEARCHED_MAX = 16 * 1024
 HEAD_PIECES_MAX = 16
 """An honest head comes in fewer; with more it is read when strangers are."""
 
+STRANGERS_BYTES_MAX = 96 * 1024
+"""So much of a stranger's may wait in line: a head and a body."""
+
 REFUSALS_MAX = 4
-TLS_HANDSHAKE_NS = 1_000_000
+TLS_HANDSHAKE_NS = 500_000
 """What it takes, about; it happens where nobody can measure it."""
 
 _HEAD_ENDS = re.compile(rb"\n\r?\n")
@@ -96,28 +99,45 @@ class PaidHttp(H11Protocol):
 
     def handle_events(self) -> None:
         """Go on with what has come, or wait: also uvicorn calls this."""
-        if self._is_answering:
-            # The next of several requests that came together. It is a turn of its own.
-            self.loop.call_soon(self._continue)
-            return
         if self._waits_for_payer is not None:
             self.transport.pause_reading()
             return
-        arrived = self.conn.trailing_data[0]
+        arrived = b""
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):  # it is theirs to say something
+            arrived = self.conn.trailing_data[0]
+        if arrived and self._is_answering:
+            # The next of several requests that came together is a turn of its own; no more of them
+            # are read before.
+            self.transport.pause_reading()
+            self.loop.call_soon(self._take_next)
+            return
         if arrived:
             if self.conn.their_state is h11.IDLE:
                 self._find_payer(arrived)
             payer = self._payer
             if payer is not None and payer.rests_until > monotonic_ns():
-                self._wait_in_line(payer)
+                self._wait_in_line(payer, len(arrived))
                 return
         super().handle_events()
 
-    def _continue(self) -> None:
-        if not self._has_left:
-            begun = monotonic_ns()
-            self.handle_events()
-            self.spend(monotonic_ns() - begun)
+    def _take_next(self) -> None:
+        if self._waits_for_payer is None:
+            self.go_on()
+
+    def go_on(self) -> None:
+        self._waits_for_payer = None
+        if self._has_left or self.transport.is_closing():
+            return
+        begun = monotonic_ns()
+        self.handle_events()
+        if self._may_read:
+            self.transport.resume_reading()
+        self.spend(monotonic_ns() - begun)
+
+    @property
+    def _may_read(self) -> bool:
+        """Was all looked at that has come, and is the connection still HTTP's?"""
+        return not (self._has_left or self._waits_for_payer or self.flow.read_paused)
 
     def on_response_complete(self) -> None:
         self._is_answering = True
@@ -148,21 +168,19 @@ class PaidHttp(H11Protocol):
     def _be_stranger(self) -> None:
         self._payer = self._reception.strangers.at(self._visitor.address)
 
-    def _wait_in_line(self, payer: Payer) -> None:
+    def _wait_in_line(self, payer: Payer, arrived_bytes: int) -> None:
         line = self._reception.line
-        if isinstance(payer, Principal) and line.length(payer) >= payer.limits.connections:
-            self.transport.abort()  # more of them wait than there may be
+        if isinstance(payer, Principal):
+            is_too_much = line.length(payer) >= payer.limits.connections
+        else:
+            is_too_much = arrived_bytes > STRANGERS_BYTES_MAX
+        if is_too_much:
+            self.transport.abort()
             return
         self._waits_for_payer = payer
         self._unset_keepalive_if_required()
         self.transport.pause_reading()
         line.join(payer, self)
-
-    def go_on(self) -> None:
-        self._waits_for_payer = None
-        if not self.flow.read_paused:
-            self.transport.resume_reading()
-        self._continue()
 
     def _leave_line(self) -> None:
         payer, self._waits_for_payer = self._waits_for_payer, None

@@ -42,7 +42,6 @@ class PatientHttp(PaidHttp):
         self._deadline: asyncio.TimerHandle | None = None
         self._taken: asyncio.TimerHandle | None = None
         self._left_unread = 0
-        self._has_stepped_aside = False
         self._has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -61,7 +60,7 @@ class PatientHttp(PaidHttp):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._has_stepped_aside:
+        if self._has_left:
             return
         self._watch(has_come=bool(self.conn.trailing_data[0]))
         if self.principal is not None and not self.transport.is_closing():
@@ -82,7 +81,6 @@ class PatientHttp(PaidHttp):
             error.__traceback__ = None
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        self._has_stepped_aside = True
         self._stop_waiting()
         self._end_belonging()
         super().handle_websocket_upgrade(event)
@@ -90,7 +88,7 @@ class PatientHttp(PaidHttp):
 
     def _watch(self, *, has_come: bool) -> None:
         """What is waited for now, and since when? More of the same starts no new deadline."""
-        if self._has_stepped_aside:  # the connection is a trader's now, and knows no end
+        if self._has_left:  # it has ended, or is a trader's now and knows no end
             return
         state = self.conn.their_state
         if self._waits_for_payer is not None and state is h11.IDLE:

@@ -35,6 +35,7 @@ from laissez.service.paid import PaidApp
 from laissez.service.patience import PatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
+from laissez.service.strangers import Strangers
 from laissez.service.webhooks import Webhooks
 
 _log = logging.getLogger("laissez.server")
@@ -160,7 +161,9 @@ async def serving(
         exchange = Exchange(journal, settings.exchange, progress=progress)
         if_it_fails.pop_all()
     office = Office(exchange)
-    doorman = Doorman(Reception(exchange, office))
+    doorman = Doorman(
+        Reception(exchange, office, Strangers(one_address_is_all=settings.behind_proxy))
+    )
     webhooks = Webhooks(exchange, office)
     server = _server(settings, doorman)
     http = asyncio.create_task(server.serve(sockets=[listener]))

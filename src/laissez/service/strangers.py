@@ -22,8 +22,8 @@ from typing import Protocol
 
 from laissez.exchange.allowance import Allowance, Limits
 
-ARRIVALS = Limits(requests_per_s=1_600)
-"""At most two fifths of the time: more than whoever knocks here can use up without much effort."""
+ARRIVALS = Limits(requests_per_s=1_000)
+"""A quarter of the time: some thousand connections a second."""
 
 ALL_STRANGERS = Limits(requests_per_s=800)
 ONE_ADDRESS = Limits(requests_per_s=400)
