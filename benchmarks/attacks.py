@@ -154,7 +154,7 @@ ATTACKS = (
     Attack("connects", "connects", "no token: connect, and hang up", 500),
     Attack("404", "not_there", "requests for what is not there, 90 connections", 50),
     Attack("405", "not_so", "methods that are not taken, 90 connections", 50),
-    Attack("413", "too_large", "bodies of 70 KB, 90 connections", 50),
+    Attack("413", "too_large", "bodies of 70 KB, 90 connections", 5),
     Attack("stalling disk", None, "a sync that takes 8 s; questions only", stalls_the_disk=True),
 )
 

@@ -21,13 +21,13 @@ from laissez.exchange.access import Limits, Principal
 from laissez.exchange.allowance import NS_PER_S, WORK_AT_ONCE_NS, Allowance
 from laissez.exchange.pipeline import Settings
 from laissez.model import AskStatus, Reply
-from laissez.service import line as line_module
 from laissez.service import paid, strangers
+from laissez.service import waiting_line as line_module
 from laissez.service.entrance import ACCEPTED_AT_ONCE, Entrance
-from laissez.service.line import Line
 from laissez.service.reception import Reception
 from laissez.service.strangers import Stranger, Strangers
 from laissez.service.timed import in_timed_steps
+from laissez.service.waiting_line import WaitingLine
 from raw_websocket import RawSocket, handshake
 from serving import Served, served
 from test_http_door import HEALTH, dial, get, hear_all
@@ -411,7 +411,7 @@ def test_payers_take_turns() -> None:
         went_on: list[str] = []
         others_between: list[int] = []
         ada, bob, resting = FakePayer(), FakePayer(), FakePayer(monotonic_ns() + FAR_NS)
-        line = Line()
+        line = WaitingLine()
 
         def note() -> None:
             asyncio.get_running_loop().call_soon(others_between.append, len(went_on))
@@ -437,7 +437,7 @@ def test_who_has_overdrawn_by_going_on_lets_the_next_wait() -> None:
         def overdraw() -> None:
             ada.rests_until = monotonic_ns() + FAR_NS
 
-        line = Line()
+        line = WaitingLine()
         for name in ("a1", "a2"):
             line.join(ada, Waiter(name, went_on, overdraw))
         for _ in range(20):
@@ -461,7 +461,7 @@ def test_a_line_does_not_spin() -> None:
 
         loop.call_later = noted  # type: ignore[method-assign, assignment]
         went_on: list[str] = []
-        line, short, long = Line(), FakePayer(), FakePayer(monotonic_ns() + FAR_NS)
+        line, short, long = WaitingLine(), FakePayer(), FakePayer(monotonic_ns() + FAR_NS)
         line.join(long, Waiter("long", went_on, lambda: None))
         short.rests_until = monotonic_ns() + 2_000_000
         line.join(short, Waiter("short", went_on, lambda: None))
@@ -590,7 +590,7 @@ def test_a_few_are_let_in_at_a_time() -> None:
 
 
 def test_while_arrivals_have_overdrawn_nobody_is_let_in() -> None:
-    """A new connection waits in the operating system's queue, and comes in when all is paid back."""
+    """A new connection waits in the system's queue, and comes in when all is paid back."""
 
     async def test() -> None:
         arrivals = Allowance(Limits())

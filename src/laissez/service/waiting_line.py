@@ -26,7 +26,7 @@ class Waiting(Protocol):
         """It is this one's turn; it is in line no more."""
 
 
-class Line:
+class WaitingLine:
     def __init__(self) -> None:
         self._waiting: dict[Payer, dict[Waiting, None]] = {}
         self._next: asyncio.Handle | None = None
