@@ -197,7 +197,8 @@ def test_at_the_doors_nobody_gets_more_than_is_paid_for(
 ) -> None:
     """An attack whose payer has overdrawn comes to nothing at all, over however many connections:
     no answer, no refusal, no handshake. Meanwhile another tenant is served."""
-    from attacking.programs import PROGRAMS, AttackPlan  # noqa: PLC0415
+    from attacking.programs import PROGRAMS  # noqa: PLC0415
+    from attacking.stage import AttackPlan  # noqa: PLC0415
 
     with served(tmp_path, "attacker", "victim") as service:
         strangers = reception_of(service).strangers

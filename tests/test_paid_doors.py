@@ -22,12 +22,12 @@ from laissez.exchange.allowance import NS_PER_S, WORK_AT_ONCE_NS, Allowance
 from laissez.exchange.pipeline import Settings
 from laissez.model import AskStatus, Reply
 from laissez.service import paid, strangers
-from laissez.service import waiting_line as line_module
+from laissez.service import payers_queue as queue_module
 from laissez.service.entrance import ACCEPTED_AT_ONCE, Entrance
+from laissez.service.payers_queue import PayersQueue
 from laissez.service.reception import Reception
 from laissez.service.strangers import Stranger, Strangers
 from laissez.service.timed import in_timed_steps
-from laissez.service.waiting_line import WaitingLine
 from raw_websocket import RawSocket, handshake
 from serving import Served, served
 from test_http_door import HEALTH, dial, get, hear_all
@@ -203,8 +203,8 @@ def overdraw(service: Served, allowance: Allowance) -> None:
 
 
 def forgive(service: Served, allowance: Allowance) -> None:
-    """All is paid back, and whoever waits in line is looked at."""
-    waiting = reception_of(service).line
+    """All is paid back, and whoever waits is looked at."""
+    waiting = reception_of(service).queue
 
     def let_go(_: object) -> None:
         allowance._work_paid_ns = 0
@@ -227,7 +227,7 @@ def is_silent(connection: socket.socket) -> bool:
 
 
 def waits(service: Served) -> int:
-    waiting = reception_of(service).line
+    waiting = reception_of(service).queue
     return service.call(lambda _: len(waiting))
 
 
@@ -307,13 +307,13 @@ def test_half_a_head_of_a_tenant_waits_for_no_stranger(
         assert waits(service) == 1
 
 
-def test_who_leaves_the_line_is_forgotten(service: Served) -> None:
+def test_who_leaves_the_queue_is_forgotten(service: Served) -> None:
     strange = reception_of(service).strangers
     overdraw(service, strange.all)
     with dial(service.url) as connection:
         connection.sendall(HEALTH)
         wait_until(lambda: waits(service) == 1)
-        (waiting,) = reception_of(service).line._waiting.values()
+        (waiting,) = reception_of(service).queue._waiting.values()
         (http,) = waiting
         assert isinstance(http, paid.PaidHttp)
         service.call(lambda _: http.transport.abort())
@@ -377,7 +377,7 @@ def test_what_was_not_answered_is_not_read_further(
     assert 0 < most <= 2 * 256_000
 
 
-# The line -----------------------------------------------------------------------------------------
+# The queue ----------------------------------------------------------------------------------------
 
 
 class Waiter:
@@ -411,18 +411,18 @@ def test_payers_take_turns() -> None:
         went_on: list[str] = []
         others_between: list[int] = []
         ada, bob, resting = FakePayer(), FakePayer(), FakePayer(monotonic_ns() + FAR_NS)
-        line = WaitingLine()
+        queue = PayersQueue()
 
         def note() -> None:
             asyncio.get_running_loop().call_soon(others_between.append, len(went_on))
 
         for payer, name in [(ada, "a1"), (ada, "a2"), (ada, "a3"), (bob, "b1"), (resting, "r")]:
-            line.join(payer, Waiter(name, went_on, note))
+            queue.join(payer, Waiter(name, went_on, note))
         while len(others_between) < 4:
             await asyncio.sleep(0)
         assert went_on == ["a1", "b1", "a2", "a3"]
         assert others_between == [1, 2, 3, 4], "others come between"
-        assert (len(line), line.length(resting), line.length(ada)) == (1, 1, 0)
+        assert (len(queue), queue.length(resting), line.length(ada)) == (1, 1, 0)
 
     run(test)
 
@@ -437,9 +437,9 @@ def test_who_has_overdrawn_by_going_on_lets_the_next_wait() -> None:
         def overdraw() -> None:
             ada.rests_until = monotonic_ns() + FAR_NS
 
-        line = WaitingLine()
+        queue = PayersQueue()
         for name in ("a1", "a2"):
-            line.join(ada, Waiter(name, went_on, overdraw))
+            queue.join(ada, Waiter(name, went_on, overdraw))
         for _ in range(20):
             await asyncio.sleep(0)
         assert went_on == ["a1"]
@@ -447,7 +447,7 @@ def test_who_has_overdrawn_by_going_on_lets_the_next_wait() -> None:
     run(test)
 
 
-def test_a_line_does_not_spin() -> None:
+def test_the_queue_does_not_spin() -> None:
     """However short a rest is, the loop sleeps; and nobody is looked at before it has ended."""
 
     async def test() -> None:
@@ -461,16 +461,16 @@ def test_a_line_does_not_spin() -> None:
 
         loop.call_later = noted  # type: ignore[method-assign, assignment]
         went_on: list[str] = []
-        line, short, long = WaitingLine(), FakePayer(), FakePayer(monotonic_ns() + FAR_NS)
-        line.join(long, Waiter("long", went_on, lambda: None))
+        queue, short, long = PayersQueue(), FakePayer(), FakePayer(monotonic_ns() + FAR_NS)
+        queue.join(long, Waiter("long", went_on, lambda: None))
         short.rests_until = monotonic_ns() + 2_000_000
-        line.join(short, Waiter("short", went_on, lambda: None))
+        queue.join(short, Waiter("short", went_on, lambda: None))
         assert len(delays) == 2, "it does not wait for the one that rests longer"
         while not went_on:
             await asyncio.sleep(0.001)
         assert went_on == ["short"]
         ours = [delay for delay in delays if delay != 0.001]
-        assert min(ours) >= line_module.REST_NS_LEAST / NS_PER_S
+        assert min(ours) >= queue_module.REST_NS_LEAST / NS_PER_S
         assert len(ours) <= 4
 
     run(test)

@@ -10,7 +10,7 @@ nothing else. Who may ask is decided by those who read it.
     with a living token             the token pays
     without                         the strangers pay
 
-While its payer rests a connection waits in line, and is not read from. Requests that came together
+While its payer rests a connection waits in a queue, and is not read from. Requests that came together
 are served one by one, and others come between. A stranger that has been refused a few times is
 hung up on: it holds a place, and every further guess is to cost it a connection.
 """
@@ -87,7 +87,7 @@ class PaidHttp(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         begun = monotonic_ns()
         super().connection_lost(exc)
-        self._leave_line()
+        self._leave_queue()
         self._has_left = True
         self.spend(monotonic_ns() - begun)
 
@@ -116,7 +116,7 @@ class PaidHttp(H11Protocol):
                 self._find_payer(arrived)
             payer = self._payer
             if payer is not None and payer.rests_until > monotonic_ns():
-                self._wait_in_line(payer, len(arrived))
+                self._wait_in_queue(payer, len(arrived))
                 return
         super().handle_events()
 
@@ -168,10 +168,10 @@ class PaidHttp(H11Protocol):
     def _be_stranger(self) -> None:
         self._payer = self._reception.strangers.at(self._visitor.address)
 
-    def _wait_in_line(self, payer: Payer, arrived_bytes: int) -> None:
-        line = self._reception.line
+    def _wait_in_queue(self, payer: Payer, arrived_bytes: int) -> None:
+        queue = self._reception.queue
         if isinstance(payer, Principal):
-            is_too_much = line.length(payer) >= payer.limits.connections
+            is_too_much = queue.length(payer) >= payer.limits.connections
         else:
             is_too_much = arrived_bytes > STRANGERS_BYTES_MAX
         if is_too_much:
@@ -180,12 +180,12 @@ class PaidHttp(H11Protocol):
         self._waits_for_payer = payer
         self._unset_keepalive_if_required()
         self.transport.pause_reading()
-        line.join(payer, self)
+        queue.join(payer, self)
 
-    def _leave_line(self) -> None:
+    def _leave_queue(self) -> None:
         payer, self._waits_for_payer = self._waits_for_payer, None
         if payer is not None:
-            self._reception.line.leave(payer, self)
+            self._reception.queue.leave(payer, self)
 
     # The application --------------------------------------------------------------------------
 

@@ -27,9 +27,9 @@ from laissez.model import (
     Subscribe,
     Told,
 )
+from laissez.service.payers_queue import PayersQueue
 from laissez.service.strangers import Strangers
 from laissez.service.unread import UnreadBytes
-from laissez.service.waiting_line import WaitingLine
 
 _log = logging.getLogger("laissez.reception")
 
@@ -69,7 +69,7 @@ class Reception:
         self.unread = UnreadBytes()
         self.turn = Turn()
         self.strangers = strangers or Strangers()
-        self.line = WaitingLine()
+        self.queue = PayersQueue()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, caller: Caller, request: Request, at: int) -> None:

@@ -23,10 +23,10 @@ REST_NS_LEAST = 2_000_000
 
 class Waiting(Protocol):
     def go_on(self) -> None:
-        """It is this one's turn; it is in line no more."""
+        """It is this one's turn; it is in the queue no more."""
 
 
-class WaitingLine:
+class PayersQueue:
     def __init__(self) -> None:
         self._waiting: dict[Payer, dict[Waiting, None]] = {}
         self._next: asyncio.Handle | None = None
