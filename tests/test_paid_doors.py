@@ -422,7 +422,7 @@ def test_payers_take_turns() -> None:
             await asyncio.sleep(0)
         assert went_on == ["a1", "b1", "a2", "a3"]
         assert others_between == [1, 2, 3, 4], "others come between"
-        assert (len(queue), queue.length(resting), line.length(ada)) == (1, 1, 0)
+        assert (len(queue), queue.length(resting), queue.length(ada)) == (1, 1, 0)
 
     run(test)
 

@@ -10,8 +10,8 @@ nothing else. Who may ask is decided by those who read it.
     with a living token             the token pays
     without                         the strangers pay
 
-While its payer rests a connection waits in a queue, and is not read from. Requests that came together
-are served one by one, and others come between. A stranger that has been refused a few times is
+While its payer rests a connection waits, and is not read from. Requests that came together are
+served one by one, and others come between. A stranger that has been refused a few times is
 hung up on: it holds a place, and every further guess is to cost it a connection.
 """
 
@@ -39,7 +39,7 @@ HEAD_PIECES_MAX = 16
 """An honest head comes in fewer; with more it is read when strangers are."""
 
 STRANGERS_BYTES_MAX = 96 * 1024
-"""So much of a stranger's may wait in line: a head and a body."""
+"""So much of a stranger's may wait: a head and a body."""
 
 REFUSALS_MAX = 4
 TLS_HANDSHAKE_NS = 500_000

@@ -10,8 +10,8 @@ system's queue for a moment.
 
 *Strangers* pay for what is done for whoever has shown no living token: answers, refusals,
 failed handshakes. There is an allowance of all of them together, and one for each address, so that
-one address does not use up what others need. A stranger that has to rest waits in a queue. The address
-counts only among strangers: tenants, an operator's tools and an attacker may well share one, behind
+one address does not use up what others need. A stranger that has to rest waits. The address counts
+only among strangers: tenants, an operator's tools and an attacker may well share one, behind
 a proxy or on one machine, so nothing of this is ever asked of a living token.
 """
 
