@@ -20,7 +20,7 @@ import pytest
 from laissez.exchange.access import Limits, Principal
 from laissez.exchange.allowance import NS_PER_S, WORK_AT_ONCE_NS, Allowance
 from laissez.exchange.pipeline import Settings
-from laissez.model import AskStatus, Reply
+from laissez.model import AskStatus, Reply, Request, encode
 from laissez.service import paid, strangers
 from laissez.service import payers_queue as queue_module
 from laissez.service.entrance import ACCEPTED_AT_ONCE, Entrance
@@ -28,7 +28,7 @@ from laissez.service.payers_queue import PayersQueue
 from laissez.service.reception import Reception
 from laissez.service.strangers import Stranger, Strangers
 from laissez.service.timed import in_timed_steps
-from raw_websocket import RawSocket, handshake
+from raw_websocket import RawSocket, frame, handshake
 from serving import Served, served
 from test_http_door import HEALTH, dial, get, hear_all
 from test_socket import wait_until
@@ -247,6 +247,8 @@ def test_nothing_is_done_for_a_token_that_rests(service: Served) -> None:
         forgive(service, allowance)
         assert asks.recv(65_536).startswith(b"HTTP/1.1 404")
         assert shakes.recv(65_536).startswith(b"HTTP/1.1 101")
+        shakes.sendall(frame(encode(Request(7, AskStatus()))))
+        assert b'"id":7' in shakes.recv(65_536), "and goes on as if it had not waited"
     wait_until(lambda: waits(service) == 0)
 
 

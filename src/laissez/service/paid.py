@@ -93,6 +93,7 @@ class PaidHttp(H11Protocol):
 
     def handle_websocket_upgrade(self, event: Any) -> None:
         self._has_left = True
+        self.transport.resume_reading()  # it may have waited; from now on others decide that
         super().handle_websocket_upgrade(event)
 
     # Whose turn it is -------------------------------------------------------------------------
