@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from laissez.exchange.access import Limits, Principal
 from laissez.exchange.allowance import NS_PER_S, WORK_AT_ONCE_NS, Allowance
 from laissez.exchange.pipeline import Settings
 from laissez.model import AskStatus, Reply, Request, encode
-from laissez.service import paid, strangers
+from laissez.service import paid, patience, strangers
 from laissez.service import payers_queue as queue_module
 from laissez.service.entrance import ACCEPTED_AT_ONCE, Entrance
 from laissez.service.payers_queue import PayersQueue
@@ -35,6 +36,7 @@ from test_socket import wait_until
 
 FAR_NS = 1_000_000 * NS_PER_S
 LOOPBACK = "127.0.0.1"
+READ_AT_ONCE_MAX = 256_000  # by the loop
 
 
 def reception_of(service: Served) -> Reception:
@@ -121,6 +123,29 @@ def test_a_token_pays_whatever_the_outcome(service: Served, purses: Purses, kind
         wait_until(lambda: purses.bytes[ada] == len(said))
     assert purses.work_ns[ada] > 0
     assert set(purses.bytes) == {ada}
+
+
+def test_the_time_of_every_step_is_paid_for(
+    service: Served, purses: Purses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of one deep in the application; and by whoever asked, though somebody else's request
+    came right behind it, as over a proxy's connection."""
+    answer = Reception._answer
+
+    def slow_answer(reception: Reception, caller: Any, asked: Any) -> None:
+        if caller.principal.name == "ada":
+            time.sleep(0.05)
+        answer(reception, caller, asked)
+
+    monkeypatch.setattr(Reception, "_answer", slow_answer)
+    with dial(service.url) as connection:
+        both = [get("/v1/status", service.secrets[name]) for name in ("ada", "bob")]
+        connection.sendall(b"".join(both))
+        heard = b""
+        while heard.count(b"HTTP/1.1 200") < 2:
+            heard += connection.recv(65_536)
+    wait_until(lambda: purses.work_ns[principal_of(service, "bob")] > 0)
+    assert purses.work_ns[principal_of(service, "ada")] > 45_000_000
 
 
 def test_who_has_too_many_connections_pays_for_asking(service: Served, purses: Purses) -> None:
@@ -327,8 +352,11 @@ def test_who_leaves_the_queue_is_forgotten(service: Served) -> None:
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
-def test_no_more_connections_wait_for_a_token_than_it_may_have(service: Served) -> None:
+def test_no_more_connections_wait_for_a_token_than_it_may_have(
+    service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two may; the third is hung up on, and does not push out others who wait."""
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 1_000)  # not for that
     overdraw(service, principal_of(service, "ada").token_allowance)
     ask = get("/v1/status", service.secrets["ada"])
     with dial(service.url) as one, dial(service.url) as two, dial(service.url) as three:
@@ -341,8 +369,11 @@ def test_no_more_connections_wait_for_a_token_than_it_may_have(service: Served) 
         assert waits(service) == 2
 
 
-def test_a_stranger_that_waits_holds_little(service: Served) -> None:
+def test_a_stranger_that_waits_holds_little(
+    service: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who sends much more than a request is hung up on instead."""
+    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 1_000)  # not for that
     overdraw(service, reception_of(service).strangers.all)
     with dial(service.url) as connection, contextlib.suppress(ConnectionError):
         connection.sendall(HEALTH + b" " * 2 * paid.STRANGERS_BYTES_MAX)
@@ -351,32 +382,33 @@ def test_a_stranger_that_waits_holds_little(service: Served) -> None:
 
 
 def test_what_was_not_answered_is_not_read_further(
-    service: Served, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thousands of requests at once are served one by one, and no more of them are kept meanwhile
-    than what was read at once."""
+    than what was read at once, whatever the token may use."""
     most = 0
-    go_on = paid.PaidHttp.go_on
+    on_response_complete = paid.PaidHttp.on_response_complete
 
     def watched(connection: paid.PaidHttp) -> None:
         nonlocal most
-        go_on(connection)
+        on_response_complete(connection)
         most = max(most, len(connection.conn.trailing_data[0]))
 
-    monkeypatch.setattr(paid.PaidHttp, "go_on", watched)
-    asks = get("/v1/nothing", service.secrets["ada"]) * 1_000
-    with dial(service.url) as connection:
+    monkeypatch.setattr(paid.PaidHttp, "on_response_complete", watched)
+    plenty = Settings(limits=Limits(requests_per_s=1_000_000, burst=1_000_000))
+    with served(tmp_path, "ada", settings=plenty) as service, dial(service.url) as connection:
+        asks = get("/v1/nothing", service.secrets["ada"]) * 1_000
         connection.settimeout(0.2)
-        heard = 0
         for _ in range(40):  # 4 MB, or as much as is taken
             try:
                 connection.sendall(asks)
             except TimeoutError:
                 break
         connection.settimeout(20)
+        heard = 0
         while heard < 50:
             heard += connection.recv(65_536).count(b"HTTP/1.1 404")
-    assert 0 < most <= 2 * 256_000
+    assert 0 < most <= 2 * READ_AT_ONCE_MAX
 
 
 # The queue ----------------------------------------------------------------------------------------
@@ -578,13 +610,15 @@ def entrance(arrivals: Allowance, protocols: list[object]) -> Iterator[tuple[Ent
 def test_a_few_are_let_in_at_a_time() -> None:
     """However many knock at once, others come between."""
 
+    assert ACCEPTED_AT_ONCE <= 16
+
     async def test() -> None:
         with contextlib.ExitStack() as opened:
             door, address = opened.enter_context(entrance(Allowance(Limits()), []))
             for _ in range(3 * ACCEPTED_AT_ONCE):
                 opened.enter_context(socket.create_connection(address))
             door._accept()
-            assert door.visitors_so_far == ACCEPTED_AT_ONCE <= 16
+            assert door.visitors_so_far == ACCEPTED_AT_ONCE
             while door.visitors_so_far < 3 * ACCEPTED_AT_ONCE:
                 await asyncio.sleep(0.001)
 
