@@ -33,7 +33,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from attacking import stage
 from attacking.entry import CERTIFICATE, KEY, STALL
-from attacking.programs import AttackPlan
+from attacking.stage import AttackPlan
 from attacking.victim import TREE, VictimPlan, Waited
 
 from faults.process import Service
@@ -148,6 +148,13 @@ ATTACKS = (
         settings=Settings(keys_kept=stage.KEYS_KEPT),
         uses_keys=True,
     ),
+    Attack("no token", "no_token", "no token or a wrong one, 400 connections that come back", 50),
+    Attack("strange WS", "strange_handshakes", "WebSocket handshakes with a wrong token", 50),
+    Attack("handshakes", "handshakes", "WebSocket handshakes, and hang up", 50),
+    Attack("connects", "connects", "no token: connect, and hang up", 500),
+    Attack("404", "not_there", "requests for what is not there, 90 connections", 50),
+    Attack("405", "not_so", "methods that are not taken, 90 connections", 50),
+    Attack("413", "too_large", "bodies of 70 KB, 90 connections", 5),
     Attack("stalling disk", None, "a sync that takes 8 s; questions only", stalls_the_disk=True),
 )
 

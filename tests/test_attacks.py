@@ -2,13 +2,17 @@
 what a service under attack waits is for `make attacks` to find out."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import msgspec
 import pytest
 
-from laissez.model import Bill, Refused, Reply
+from laissez.model import AskStatus, Bill, Refused, Reply
+from raw_websocket import RawSocket
+from serving import served
+from test_paid_doors import overdraw, principal_of, reception_of
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +176,47 @@ def test_a_short_run_measures_the_victim(
     assert noticed.requests > 0 and noticed.rss_most_mb >= noticed.rss_before_mb > 0
     assert any("sent over" in note for note in noticed.notes)
     assert noticed.void == [] and noticed.door_ms > 0
+
+
+# The doors ----------------------------------------------------------------------------------------
+
+DOORS = {
+    "no_token": "strangers",
+    "strange_handshakes": "strangers",
+    "handshakes": "token",
+    "not_there": "token",
+    "not_so": "token",
+    "too_large": "token",
+    "connects": "arrivals",
+}
+
+
+@pytest.mark.parametrize("program", DOORS)
+def test_at_the_doors_nobody_gets_more_than_is_paid_for(
+    attacks: ModuleType, tmp_path: Path, program: str
+) -> None:
+    """An attack whose payer has overdrawn comes to nothing at all, over however many connections:
+    no answer, no refusal, no handshake. Meanwhile another tenant is served."""
+    from attacking.programs import PROGRAMS  # noqa: PLC0415
+    from attacking.stage import AttackPlan  # noqa: PLC0415
+
+    with served(tmp_path, "attacker", "victim") as service:
+        strangers = reception_of(service).strangers
+        payers = {
+            "strangers": strangers.all,
+            "token": principal_of(service, "attacker").token_allowance,
+            "arrivals": strangers.arrivals,
+        }
+        with RawSocket(service.url, service.secrets["victim"]) as victim:
+            overdraw(service, payers[DOORS[program]])
+            plan = AttackPlan(program, service.url, service.secrets["attacker"], 0.4)
+            before = service.running.visitors()
+            done = PROGRAMS[program](plan)
+            assert isinstance(victim.ask(AskStatus()), Reply)
+            if DOORS[program] == "arrivals":
+                assert service.running.visitors() == before
+            else:
+                assert service.running.visitors() > before
+                assert done.amount == 0
+                with RawSocket(service.url, service.secrets["victim"]) as again:
+                    assert isinstance(again.ask(AskStatus()), Reply)

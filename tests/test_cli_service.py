@@ -24,7 +24,7 @@ from laissez.cli.operator import draining
 from laissez.client import Client
 from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
-from laissez.service.socket import TraderSocket
+from laissez.service.following import Following
 from serving import Served, served
 
 CLUSTER = str(Path(__file__).parents[1] / "examples" / "cluster.yaml")
@@ -273,17 +273,17 @@ def test_uncordon_reads_the_past_to_its_end(
     ml = tenant(service, operator, tmp_path, "ml")
     held = ml.json("buy", "h100/us-west", "--price", "3.20")["filled"][0]["resource"]
     operator.run("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
-    send_piece = TraderSocket._send_piece
+    send_piece = Following.send_piece
     goes_on_at: list[float] = []
 
-    def stop_at_the_first(trader: TraderSocket) -> None:
+    def stop_at_the_first(stream: Following) -> None:
         if not goes_on_at:
             goes_on_at.append(time.monotonic() + 1.3)
-            trader._take_turn_soon()
+            stream._speaker.take_turn_soon()
         elif time.monotonic() >= goes_on_at[0]:
-            send_piece(trader)
+            send_piece(stream)
 
-    monkeypatch.setattr(TraderSocket, "_send_piece", stop_at_the_first)
+    monkeypatch.setattr(Following, "send_piece", stop_at_the_first)
     done = operator.json("topology", "uncordon", "h100/us-west")
     assert (done["withdrawn"], done["is_complete"]) == ([held], True)
 

@@ -24,7 +24,7 @@ from laissez.model import (
     Resync,
     Subscribe,
 )
-from laissez.service import socket as service_socket
+from laissez.service import following
 from serving import Served
 
 
@@ -75,7 +75,7 @@ def test_an_end_that_was_missed_is_told_however_much_was(
 ) -> None:
     """Where hundreds of messages were missed, they come in pieces, and the answer which orders are
     open comes sooner: nobody takes the orders' ends for unknown meanwhile."""
-    monkeypatch.setattr(service_socket, "PIECE_MAX", 7)
+    monkeypatch.setattr(following, "PIECE_MAX", 7)
     pool.add("taken")
     pool.dalia.place(pool.tree, limit="5.00")
     names = [f"missed-{number}" for number in range(300)]

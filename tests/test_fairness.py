@@ -34,6 +34,7 @@ from laissez.model import (
     Subscribed,
     encode,
 )
+from laissez.service import following
 from laissez.service import socket as service_socket
 from laissez.service.reception import Turn
 from laissez.service.socket import UNREAD_BYTES_MAX, TraderSocket
@@ -101,7 +102,7 @@ def test_what_was_missed_comes_in_pieces_without_a_gap(
     exchange: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Piece by piece, while more happens: every sequence number once and in order."""
-    monkeypatch.setattr(service_socket, "PIECE_MAX", 7)
+    monkeypatch.setattr(following, "PIECE_MAX", 7)
     with dial(exchange, "operator") as operator, dial(exchange, "ada") as ada:
         operator.ask(OfferResource("h100/a/g0"))
         ada.answers(ada.send(*(PlaceOrder("h100", 1, 1, f"a{n}") for n in range(200))))

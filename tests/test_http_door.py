@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from laissez.exchange.access import Limits
+from laissez.exchange.allowance import Allowance
 from laissez.exchange.pipeline import Settings
 from laissez.model import AskStatus, OfferResource, PlaceOrder, Reply
-from laissez.service import entrance, patience, server
+from laissez.service import entrance, paid, patience, server
 from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance
 from raw_websocket import RawSocket, TurnedAway, handshake
 from serving import Served, served
@@ -182,6 +183,7 @@ def test_without_descriptors_left_it_waits_and_goes_on(monkeypatch: pytest.Monke
                 listener,
                 lambda visitor: Greeting(),
                 None,
+                Allowance(Limits()),
                 connections_max=5,
                 strangers_max=5,
                 from_one_address_max=5,
@@ -318,7 +320,7 @@ def test_a_defect_while_a_connection_is_accepted_leaks_nobody(
     async def run() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             most = {"connections_max": 9, "strangers_max": 9, "from_one_address_max": 9}
-            door = Entrance(listener, answer, None, **most)
+            door = Entrance(listener, answer, None, Allowance(Limits()), **most)
             with socket.create_connection(listener.getsockname()):
                 for _ in range(200):
                     await asyncio.sleep(0.01)
@@ -331,22 +333,27 @@ def test_a_defect_while_a_connection_is_accepted_leaks_nobody(
     asyncio.run(run())
 
 
-def test_wrong_tokens_are_paced(tmp_path: Path) -> None:
-    """Who shows them one after the other is answered ever later; others are not."""
-    with served(tmp_path, "ada") as service, dial(service.url) as connection:
-        reader = connection.makefile("rb")
-        begun = time.monotonic()
-        for _ in range(120):
-            connection.sendall(get("/v1/status", "lz_nobody"))
-            assert reader.readline().startswith(b"HTTP/1.1 401")
-            length = 0
-            while (line := reader.readline()) != b"\r\n":
-                if line.lower().startswith(b"content-length:"):
-                    length = int(line.split(b":")[1])
-            reader.read(length)
-        assert time.monotonic() - begun > 0.2
-        with RawSocket(service.url, service.secrets["ada"]) as ada:
-            assert isinstance(ada.ask(AskStatus()), Reply)
+def test_who_is_refused_again_and_again_is_hung_up_on(tmp_path: Path) -> None:
+    """A wrong token, none, or nothing that is there: a few answers, the last says so, and the end.
+    Whoever shows a token meanwhile begins anew."""
+    with served(tmp_path, "ada") as service:
+        wrong = [
+            get("/v1/status", "lz_nobody"),
+            get("/nothing", ""),
+            HEALTH.replace(b"GET", b"PUT"),
+        ]
+        for ask in wrong:
+            with dial(service.url) as connection:
+                connection.sendall(ask * 10)
+                heard = hear_all(connection)
+                assert heard.count(b"HTTP/1.1 4") == paid.REFUSALS_MAX
+                assert heard.count(b"connection: close") == 1
+        right = get("/v1/status", service.secrets["ada"])
+        with dial(service.url) as connection:
+            connection.sendall((wrong[0] * (paid.REFUSALS_MAX - 1) + right) * 3 + wrong[0] * 10)
+            heard = hear_all(connection)
+        assert heard.count(b"HTTP/1.1 401") == 4 * paid.REFUSALS_MAX - 3
+        assert heard.count(b"HTTP/1.1 200") == 3
 
 
 def test_an_upgrade_with_a_long_head_is_answered(tmp_path: Path) -> None:

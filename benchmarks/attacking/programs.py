@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from attacking.stage import KEYED_COMMANDS, OTHER_TREE, Done
+from attacking import doors
+from attacking.stage import KEYED_COMMANDS, OTHER_TREE, AttackPlan, Done
 from laissez.model import (
     Answer,
     AskBill,
@@ -40,13 +41,6 @@ LORIS = 1_050
 UNREAD_GETS = 508
 KEYED_AT_ONCE = 100
 KEYED_PER_S = 900
-
-
-class AttackPlan(msgspec.Struct, frozen=True):
-    program: str
-    url: str
-    token: str
-    seconds: float
 
 
 Payloads = Iterator[bytes]
@@ -343,6 +337,13 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
         unread_gets,
         loris,
         silent_tls,
+        doors.no_token,
+        doors.strange_handshakes,
+        doors.handshakes,
+        doors.connects,
+        doors.not_there,
+        doors.not_so,
+        doors.too_large,
     )
 }
 

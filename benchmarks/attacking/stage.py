@@ -53,6 +53,15 @@ class Done(msgspec.Struct, frozen=True):
     amount: float = 0.0
 
 
+class AttackPlan(msgspec.Struct, frozen=True):
+    """Which program attacks what, in whose name and how long."""
+
+    program: str
+    url: str
+    token: str
+    seconds: float
+
+
 def generous(settings: Settings) -> Settings:
     """The same, but with an allowance for a long past in a short time."""
     limits = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from http import HTTPStatus
+from time import monotonic_ns
 from typing import Any, cast
 
 import msgspec
@@ -114,6 +115,7 @@ class Doorway(asyncio.BufferedProtocol):
 
     def __init__(self, doorman: Doorman, visitor: Visitor | None) -> None:
         self._visitor = visitor
+        self._trader: TraderSocket | None = None
         self._inner = WSProtocol(
             None,
             None,
@@ -148,7 +150,11 @@ class Doorway(asyncio.BufferedProtocol):
             self._inner.buffer_updated(taken)
             data = data[taken:]
         trader: TraderSocket | None = self._inner.listener
-        if trader is not None:
+        if trader is not None and not trader.is_connected:
+            # It was let in, and then its request turned out to be no handshake.
+            trader.principal.disconnect()
+        elif trader is not None:
+            self._trader = trader
             trader.read = self._inner.buffer_updated
             trader.read_less = self._read_less
             # What comes in from now on goes to picows and to the trader without a detour.
@@ -194,6 +200,7 @@ class Doorway(asyncio.BufferedProtocol):
         return result
 
     def connection_lost(self, exc: Exception | None) -> None:
+        begun = monotonic_ns()
         self._inner.connection_lost(exc)
         # These hold the trader, who holds this; there is no collector that would find them.
         vars(self).pop("get_buffer", None)
@@ -203,6 +210,10 @@ class Doorway(asyncio.BufferedProtocol):
         if self._visitor is not None:
             self._visitor.leave()
             self._visitor = None
+        trader, self._trader = self._trader, None
+        if trader is not None:  # that it comes and goes is work, too
+            ended = monotonic_ns()
+            trader.principal.spend(ended, 0, ended - begun)
 
 
 def _problem(status: HTTPStatus, code: ServiceCode, detail: str) -> WSUpgradeResponseWithListener:

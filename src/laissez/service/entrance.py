@@ -22,6 +22,10 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic_ns
+
+from laissez.exchange.allowance import Allowance
+from laissez.service.timed import in_timed_steps
 
 _log = logging.getLogger("laissez.entrance")
 
@@ -29,7 +33,13 @@ DESCRIPTORS_WANTED = 65_536
 DESCRIPTORS_KEPT = 128
 """For the journal, snapshots, webhooks and whatever else opens files."""
 
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 4
+"""A few, then it is others' turn."""
+
+NS_PER_S = 1_000_000_000
+REST_NS_LEAST = 2_000_000
+"""The loop's timers know nothing shorter."""
+
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BREATH_S = 0.1
 HANDSHAKE_S = 5.0
@@ -44,6 +54,16 @@ def raise_descriptor_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
+
+
+def _has_gone(connection: socket.socket) -> bool:
+    """Has it hung up already? Then nothing needs to be built for it."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 class Visitor:
@@ -81,6 +101,7 @@ class Entrance:
         listener: socket.socket,
         protocol: Callable[[Visitor], asyncio.Protocol],
         tls: ssl.SSLContext | None,
+        arrivals: Allowance,
         *,
         connections_max: int,
         strangers_max: int,
@@ -89,6 +110,7 @@ class Entrance:
         self._listener = listener
         self._protocol = protocol
         self._tls = tls
+        self._arrivals = arrivals
         self._connections_max = connections_max
         self._strangers_max = strangers_max
         self._from_one_address_max = from_one_address_max
@@ -107,6 +129,18 @@ class Entrance:
         return len(self._strangers)
 
     def _accept(self) -> None:
+        begun = monotonic_ns()
+        rest_ns = self._arrivals.rests_until - begun
+        if rest_ns > 0:
+            self._take_a_breath(max(rest_ns, REST_NS_LEAST) / NS_PER_S)
+        else:
+            self._accept_some()
+            self._spend(monotonic_ns() - begun)
+
+    def _spend(self, work_ns: int) -> None:
+        self._arrivals.spend(monotonic_ns(), 0, work_ns)
+
+    def _accept_some(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             try:
                 connection, address = self._listener.accept()
@@ -115,16 +149,21 @@ class Entrance:
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
-                self._take_a_breath()
+                # Whoever has them: make room, and try again in a moment.
+                _log.error("no descriptors left: connections have to wait (see LimitNOFILE)")
+                self._show_oldest_out(None)
+                self._take_a_breath(BREATH_S)
                 return
-            self._enter(connection, str(address[0]))
+            if _has_gone(connection):
+                connection.close()
+            else:
+                self._enter(connection, str(address[0]))
 
-    def _take_a_breath(self) -> None:
-        """There are no descriptors left, whoever has them: make room, and try again in a moment."""
-        _log.error("no descriptors left: connections have to wait (see LimitNOFILE)")
-        self._show_oldest_out(None)
-        self._loop.remove_reader(self._listener)
-        self._breath = self._loop.call_later(BREATH_S, self._breathe)
+    def _take_a_breath(self, seconds: float) -> None:
+        """Let new connections wait in the operating system's queue."""
+        if self._breath is None:
+            self._loop.remove_reader(self._listener)
+            self._breath = self._loop.call_later(seconds, self._breathe)
 
     def _breathe(self) -> None:
         self._breath = None
@@ -147,6 +186,9 @@ class Entrance:
         visitor.arriving = self._loop.create_task(self._arrive(visitor))
 
     async def _arrive(self, visitor: Visitor) -> None:
+        await in_timed_steps(self._let_in(visitor), self._spend)
+
+    async def _let_in(self, visitor: Visitor) -> None:
         patience = None if self._tls is None else HANDSHAKE_S
         try:
             visitor.connection.setblocking(False)

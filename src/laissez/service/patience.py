@@ -13,20 +13,15 @@ import logging
 import sys
 from typing import Any
 
-from uvicorn.protocols.http import h11_impl
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 from laissez.exchange.access import Principal
 from laissez.service.entrance import HANDSHAKE_S, Visitor
-from laissez.service.unread import UnreadBytes
-
-h11: Any = h11_impl.h11  # type: ignore[attr-defined]  # uvicorn's, as it is uvicorn's connection
+from laissez.service.paid import HTTP, PaidHttp, h11
+from laissez.service.reception import Reception
 
 REQUEST_HEAD_S = HANDSHAKE_S
 BODY_S = 10.0
 ANSWER_S = 30.0
 VISITOR = "visitor"
-HTTP = "http"
 
 
 # uvicorn warns of every connection that speaks no HTTP: whoever knocks could fill the log.
@@ -34,21 +29,19 @@ _errors_log = logging.getLogger("laissez.http")
 _errors_log.setLevel(logging.ERROR)
 
 
-class PatientHttp(H11Protocol):
+class PatientHttp(PaidHttp):
     """One HTTP connection, with as much patience as is due."""
 
-    def __init__(self, visitor: Visitor, unread: UnreadBytes, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, visitor: Visitor, reception: Reception, **options: Any) -> None:
+        super().__init__(visitor, reception, **options)
         self.logger = _errors_log
         self.principal: Principal | None = None
         self.unread = 0
-        self._visitor = visitor
-        self._unread = unread
+        self._unread = reception.unread
         self._waits_for = ""
         self._deadline: asyncio.TimerHandle | None = None
         self._taken: asyncio.TimerHandle | None = None
         self._left_unread = 0
-        self._has_stepped_aside = False
         self._has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -61,9 +54,13 @@ class PatientHttp(H11Protocol):
         super().data_received(data)
         self._watch(has_come=True)
 
+    def go_on(self) -> None:
+        super().go_on()
+        self._watch(has_come=bool(self.conn.trailing_data[0]))
+
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._has_stepped_aside:
+        if self._has_left:
             return
         self._watch(has_come=bool(self.conn.trailing_data[0]))
         if self.principal is not None and not self.transport.is_closing():
@@ -84,7 +81,6 @@ class PatientHttp(H11Protocol):
             error.__traceback__ = None
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        self._has_stepped_aside = True
         self._stop_waiting()
         self._end_belonging()
         super().handle_websocket_upgrade(event)
@@ -92,10 +88,12 @@ class PatientHttp(H11Protocol):
 
     def _watch(self, *, has_come: bool) -> None:
         """What is waited for now, and since when? More of the same starts no new deadline."""
-        if self._has_stepped_aside:  # the connection is a trader's now, and knows no end
+        if self._has_left:  # it has ended, or is a trader's now and knows no end
             return
         state = self.conn.their_state
-        if state is h11.IDLE and has_come:
+        if self._waits_for_payer is not None and state is h11.IDLE:
+            self._wait_for("")  # it is not its turn
+        elif state is h11.IDLE and has_come:
             self._wait_for("head")
         elif state is h11.SEND_BODY:
             self._wait_for("body")
@@ -139,6 +137,7 @@ class PatientHttp(H11Protocol):
                 return False
             self._end_belonging()
             self.principal = principal
+            self._be(principal)
             self._visitor.recognize()
         return True
 

@@ -11,9 +11,8 @@ import asyncio
 import logging
 from typing import Protocol, get_args
 
-from laissez.exchange.access import Limits, Principal
+from laissez.exchange.access import Principal
 from laissez.exchange.admission import check_allowance, check_key, check_question
-from laissez.exchange.allowance import Allowance
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange, Target, Ticket
 from laissez.exchange.questions import Forbidden
@@ -28,6 +27,8 @@ from laissez.model import (
     Subscribe,
     Told,
 )
+from laissez.service.payers_queue import PayersQueue
+from laissez.service.strangers import Strangers
 from laissez.service.unread import UnreadBytes
 
 _log = logging.getLogger("laissez.reception")
@@ -47,10 +48,6 @@ class Caller(Target, Protocol):
     def subscribe(self, request_id: int, subscription: Subscribe) -> None: ...
 
 
-WRONG_TOKENS = Limits(requests_per_s=400)
-"""What all requests that show no living token may use together: a tenth of the time."""
-
-
 class Turn:
     """The turn of whoever is being served: there is one at a time."""
 
@@ -64,12 +61,15 @@ class Turn:
 
 
 class Reception:
-    def __init__(self, exchange: Exchange, office: Office) -> None:
+    def __init__(
+        self, exchange: Exchange, office: Office, strangers: Strangers | None = None
+    ) -> None:
         self.exchange = exchange
         self.office = office
         self.unread = UnreadBytes()
         self.turn = Turn()
-        self.wrong_tokens = Allowance(WRONG_TOKENS)
+        self.strangers = strangers or Strangers()
+        self.queue = PayersQueue()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, caller: Caller, request: Request, at: int) -> None:

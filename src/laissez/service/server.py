@@ -31,9 +31,11 @@ from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.service.doorway import Doorman
 from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance, Visitor, raise_descriptor_limit
+from laissez.service.paid import PaidApp
 from laissez.service.patience import PatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
+from laissez.service.strangers import Strangers
 from laissez.service.webhooks import Webhooks
 
 _log = logging.getLogger("laissez.server")
@@ -159,7 +161,9 @@ async def serving(
         exchange = Exchange(journal, settings.exchange, progress=progress)
         if_it_fails.pop_all()
     office = Office(exchange)
-    doorman = Doorman(Reception(exchange, office))
+    doorman = Doorman(
+        Reception(exchange, office, Strangers(one_address_is_all=settings.behind_proxy))
+    )
     webhooks = Webhooks(exchange, office)
     server = _server(settings, doorman)
     http = asyncio.create_task(server.serve(sockets=[listener]))
@@ -306,6 +310,7 @@ class _Server(uvicorn.Server):
             sockets[0],
             self._answer,
             self.config.ssl,
+            self._doorman.reception.strangers.arrivals,
             connections_max=connections,
             strangers_max=strangers,
             from_one_address_max=strangers if settings.behind_proxy else max(strangers // 2, 1),
@@ -316,7 +321,7 @@ class _Server(uvicorn.Server):
     def _answer(self, visitor: Visitor) -> asyncio.Protocol:
         return PatientHttp(
             visitor,
-            self._doorman.reception.unread,
+            self._doorman.reception,
             config=self.config,
             server_state=self.server_state,
             app_state={},
@@ -328,7 +333,7 @@ def _server(settings: ServerSettings, doorman: Doorman) -> _Server:
         return None if path is None else str(path)
 
     config = uvicorn.Config(
-        build_app(doorman.reception),
+        PaidApp(build_app(doorman.reception)),
         http="h11",
         ws=doorman.doorway,  # type: ignore[arg-type]
         lifespan="off",

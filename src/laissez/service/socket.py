@@ -38,26 +38,22 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from laissez.exchange.access import BYTES_UNSETTLED, WORK_UNSETTLED_NS, Principal
 from laissez.exchange.admission import check_question
-from laissez.exchange.questions import Forbidden
 from laissez.model import (
     Administered,
     Answer,
-    Happened,
     Notice,
     Refused,
     Reply,
     Request,
-    Resync,
     ServiceCode,
     Subscribe,
-    Subscribed,
     Told,
     TooSlow,
     decode_requests,
     encode,
 )
+from laissez.service.following import Following
 from laissez.service.reception import Reception
-from laissez.service.samples import Samples
 from laissez.service.unfinished import MESSAGE_S, Unfinished
 from laissez.service.unreadable import UNREADABLE, refuse_unreadable
 
@@ -69,16 +65,12 @@ NOTICED_BYTES = 64 * 1024
 TURN_NS = 2_000_000
 """So long one connection is served before it is another's turn."""
 
-PIECE_MAX = 100
-"""So many messages of the past are sent at a time."""
-
 NS_PER_S = 1_000_000_000
 FAREWELL_S = 5
 # What picows copies at once when it sends. It queues anything longer behind a header that it does
 # not copy, and writes over that header with the next frame if the socket is full.
 COPIED_BYTES_MAX = 8_192
 HEADER_ROOM = 14
-SILENT_COMMANDS_MAX = 1_000
 TEXT = WSMsgType.TEXT
 
 
@@ -92,25 +84,20 @@ class TraderSocket(WSListener):
     # A dict of so many fields is slower, and not next to the object in memory.
     __slots__ = (
         "_arrived",
-        "_catches_up",
         "_clock",
         "_flush_is_due",
+        "_following",
         "_fragments",
         "_has_to_wait",
         "_has_too_much_unread",
         "_has_unread",
         "_is_paused",
-        "_is_sampled",
-        "_last_sequence",
-        "_listens",
         "_loop",
         "_out",
         "_pending",
         "_pinged",
         "_receive",
         "_reception",
-        "_samples",
-        "_sent_sequence",
         "_traders",
         "_transport",
         "_turn",
@@ -148,14 +135,13 @@ class TraderSocket(WSListener):
         self._pinged: bytes | None = None
         self.read: Callable[..., None] = _read_nothing
         self.read_less: Callable[[], None] = _read_nothing
-        self._catches_up = False
+        self._following: Following | None = None
         self._fragments: bytearray | None = None
         self._unfinished = Unfinished()
-        self._last_sequence = 0
-        self._sent_sequence = 0
-        self._listens = False
-        self._is_sampled = False
-        self._samples: Samples | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        return self._transport is not None
 
     # The connection ---------------------------------------------------------------------------
 
@@ -173,7 +159,8 @@ class TraderSocket(WSListener):
         self._reception.unread.forget(self)
         self._pending.clear()
         self._arrived = 0
-        self._leave()
+        self._follow_nothing()
+        self._following = None
         # Others may hold this for a while; what it held itself is not to be left behind.
         self.read = self.read_less = _read_nothing
         self._fragments = self._pinged = None
@@ -187,7 +174,7 @@ class TraderSocket(WSListener):
         self._has_unread = self._has_too_much_unread = False
         self._end_turn()
         self._reception.unread.note(self)
-        self._take_turn_soon()
+        self.take_turn_soon()
 
     def _look_at_unread(self) -> None:
         """Much of it, and what would add to it waits."""
@@ -205,16 +192,21 @@ class TraderSocket(WSListener):
         if underlying is not None:
             underlying.abort()
 
+    def _follow_nothing(self) -> None:
+        if self._following is not None:
+            self._following.leave()
+
     def _cut_off(self) -> None:
         message = "you read too slowly and are cut off; come back and resume after this sequence"
-        self._out = [encode(TooSlow(self._sent_sequence, message))]
+        sent = 0 if self._following is None else self._following.sent_sequence
+        self._out = [encode(TooSlow(sent, message))]
         self.close(WSCloseCode.TRY_AGAIN_LATER, ServiceCode.TOO_SLOW)
 
     def close(self, code: WSCloseCode, reason: str) -> None:
         """Say the last words, and hang up even if nobody reads them."""
         transport = self._transport
         if transport is not None:
-            self._leave()
+            self._follow_nothing()
             self._has_too_much_unread = self._has_unread = False
             self.flush()
             self._transport = None
@@ -227,7 +219,7 @@ class TraderSocket(WSListener):
         """Hang up without a word."""
         if self._transport is not None:
             self._transport = None
-            self._leave()
+            self._follow_nothing()
             self._out.clear()
             self.abort()
 
@@ -245,7 +237,7 @@ class TraderSocket(WSListener):
             self._arrived += size
             principal.spend(begun, size, 0)
             self._pause_reading()
-            self._take_turn_soon()
+            self.take_turn_soon()
             return
         turn = self._turn
         turn.ends = begun + TURN_NS
@@ -266,7 +258,7 @@ class TraderSocket(WSListener):
         if has_to_rest or self._has_to_wait:
             self._end_turn()
             self._pause_reading()
-            self._take_turn_soon()
+            self.take_turn_soon()
         if size > MUCH_AT_ONCE:
             self.read_less()
 
@@ -274,7 +266,7 @@ class TraderSocket(WSListener):
         """Does what comes next have to wait for what came before?"""
         self._has_to_wait = bool(self._pending) or self._has_too_much_unread
 
-    def _take_turn_soon(self) -> None:
+    def take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
             self._turn_is_due = True
             wait_ns = self.principal.rests_until - monotonic_ns()
@@ -291,7 +283,7 @@ class TraderSocket(WSListener):
             return
         begun = monotonic_ns()
         if begun < self.principal.rests_until:
-            self._take_turn_soon()
+            self.take_turn_soon()
             return
         turn = self._turn
         turn.ends = begun + TURN_NS
@@ -305,8 +297,12 @@ class TraderSocket(WSListener):
             self.read(size)
             self._unfinished.note(begun, has_fragments=self._fragments is not None)
             self._pong()
-        if self._catches_up and not self._pending and not self._has_too_much_unread:
-            self._send_piece()
+        following = self._following
+        catches_up = following is not None and following.catches_up
+        if following is not None and catches_up and not self._pending:
+            if not self._has_too_much_unread:
+                following.send_piece()
+            catches_up = following.catches_up
         self.flush()
         self._end_turn()
         ended = monotonic_ns()
@@ -314,8 +310,8 @@ class TraderSocket(WSListener):
         is_idle = not self._pending and not self._arrived
         if is_idle and ended >= self.principal.rests_until:
             self._resume_reading()
-        if not is_idle or self._catches_up or self._is_paused:
-            self._take_turn_soon()
+        if not is_idle or catches_up or self._is_paused:
+            self.take_turn_soon()
 
     def _pause_reading(self) -> None:
         if not self._is_paused and self._transport is not None:
@@ -451,12 +447,6 @@ class TraderSocket(WSListener):
         if monotonic_ns() > self._turn.ends:
             self._has_to_wait = True
 
-    def push(self, sequence: int, message: bytes) -> None:
-        """Something happened that this subscriber is to know."""
-        self._last_sequence = sequence
-        self._out.append(message)
-        self._flush_soon()
-
     def _flush_soon(self) -> None:
         if not self._flush_is_due:
             self._flush_is_due = True
@@ -486,108 +476,34 @@ class TraderSocket(WSListener):
             buffer = bytearray(HEADER_ROOM)
             buffer += frame
             transport.send_reuse_external_bytearray(WSMsgType.TEXT, buffer, HEADER_ROOM)
-        self._sent_sequence = self._last_sequence
+        if self._following is not None:
+            self._following.sent_sequence = self._following.last_sequence
         if self._has_unread:
             self._look_at_unread()
 
     # The stream -------------------------------------------------------------------------------
 
     def subscribe(self, request_id: int, subscription: Subscribe) -> None:
+        following = Following(self._reception, self.principal, self)
         refused = check_question(request_id, subscription)
-        try:
-            for scope in subscription.quotes if refused is None else ():
-                self._reception.exchange.desk.quote(self.principal, scope)
-        except Forbidden as forbidden:
-            refused = Refused(request_id, forbidden.code, forbidden.message)
+        refused = refused or following.refuses(request_id, subscription)
         if refused is not None:
             self.refuse(refused)
             return
-        self._leave()
-        self._resume(request_id, subscription.after)
-        self._samples = Samples(self._reception.exchange.desk, self.principal, subscription)
-        self._sample()
-        self._is_sampled = True
+        if self._following is not None:
+            self._following.leave()
+            following.sent_sequence = self._following.sent_sequence
+        self._following = following
+        following.begin(request_id, subscription)
 
-    def _resume(self, request_id: int, after: int | None) -> None:
-        """Begin now, or with what came after a sequence number: the first piece of it at once."""
-        execution = self._reception.exchange.execution
-        now = execution.sequence
-        if after is None or after > now or not execution.feeds.keeps(self.principal.tenant, after):
-            self._out.append(encode(Subscribed(request_id, now)))
-            self._listen()
-            if after is not None:
-                self._resync(after)
-        else:
-            self._out.append(encode(Subscribed(request_id, after)))
-            self._last_sequence = after
-            self._catches_up = True
-            self._send_piece()
+    def say(self, message: bytes) -> None:
+        self._out.append(message)
 
-    def _send_piece(self) -> None:
-        """Some more of what this subscriber has missed; when that was all, it listens."""
-        feeds, tenant = self._reception.exchange.execution.feeds, self.principal.tenant
-        if not feeds.keeps(tenant, self._last_sequence):
-            self._resync(self._last_sequence)
-            self._listen()
-            return
-        room = PIECE_MAX
-        for sequence, message in feeds.piece(tenant, self._last_sequence, PIECE_MAX):
-            self._last_sequence = sequence
-            self._out.append(message)
-            room -= 1
-            if monotonic_ns() > self._turn.ends:
-                break
-        else:
-            if room:
-                self._listen()
-                self._tell_nothing()  # it has caught up
-        if self._catches_up:
-            self._take_turn_soon()
-
-    def _listen(self) -> None:
-        execution = self._reception.exchange.execution
-        self._catches_up = False
-        self._listens = True
-        self._last_sequence = execution.sequence
-        execution.feeds.listen(self.principal.tenant, self)
-
-    def _resync(self, after: int) -> None:
-        message = f"what came after {after} is not kept here; read your state anew"
-        now = self._reception.exchange.execution.sequence
-        self._out.append(encode(Resync(now, message)))
-
-    def _leave(self) -> None:
-        self._catches_up = False
-        if self._listens:
-            self._listens = False
-            self._reception.exchange.execution.feeds.leave(self.principal.tenant, self)
+    def say_soon(self, message: bytes) -> None:
+        self._out.append(message)
+        self._flush_soon()
 
     def sample(self) -> None:
-        """Once a second: the rates and quotes that have changed since they were last sent, and a
-        sign of life with a fresh sequence number to resume from, if there was nothing to tell.
-
-        A new subscriber has them at once, and is left out the next time: a second is a second.
-        """
-        if self._is_sampled:
-            self._is_sampled = False
-            return
-        begun = monotonic_ns()
-        if begun >= self.principal.rests_until:
-            self._sample()
-            ended = monotonic_ns()
-            self.principal.spend(ended, 0, ended - begun)
-
-    def _sample(self) -> None:
-        execution = self._reception.exchange.execution
-        if self._listens and execution.sequence - self._last_sequence >= SILENT_COMMANDS_MAX:
-            self._tell_nothing()
-        if self._samples is not None:
-            self._out.extend(self._samples.changed())
-        if self._out:
-            self._flush_soon()
-
-    def _tell_nothing(self) -> None:
-        """Only how far it has heard."""
-        exchange = self._reception.exchange
-        now, at = exchange.execution.sequence, exchange.desk.instant()
-        self.push(now, encode(Happened(now, at, ())))
+        """Once a second."""
+        if self._following is not None:
+            self._following.sample()

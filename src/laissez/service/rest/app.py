@@ -8,7 +8,6 @@ problem; what is wrong on our side is logged without what the client sent, which
 from __future__ import annotations
 
 import logging
-from time import monotonic_ns
 from typing import Any
 from urllib.parse import quote
 
@@ -29,15 +28,9 @@ from litestar.types import ASGIApp
 from laissez.exchange.access import Principal
 from laissez.model import Refused, Request, ServiceCode
 from laissez.model.wire import encode
-from laissez.service.patience import HTTP
+from laissez.service.paid import HTTP
 from laissez.service.reception import Reception
-from laissez.service.rest.caller import (
-    Answered,
-    RestOutcome,
-    ask,
-    rest_after_wrong_token,
-    rest_if_overdrawn,
-)
+from laissez.service.rest.caller import Answered, RestOutcome, ask
 from laissez.service.rest.document import openapi_document
 from laissez.service.rest.problems import HttpProblem
 from laissez.service.rest.reading import RequestReader, checked_key
@@ -91,7 +84,6 @@ class TokenCheck(AbstractAuthenticationMiddleware):
     def __init__(self, app: ASGIApp, reception: Reception, **options: Any) -> None:
         super().__init__(app, **options)
         self._authenticate = reception.exchange.authenticate
-        self._wrong_tokens = reception.wrong_tokens
 
     async def authenticate_request(
         self, connection: ASGIConnection[Any, Any, Any, Any]
@@ -101,7 +93,6 @@ class TokenCheck(AbstractAuthenticationMiddleware):
         if header.lower().startswith(BEARER):
             principal = self._authenticate(header[len(BEARER) :].strip())
         if principal is None:
-            await rest_after_wrong_token(self._wrong_tokens)
             raise HttpProblem(
                 ServiceCode.UNAUTHENTICATED,
                 "the token is missing, unknown, expired or revoked; ask the operator for one, and "
@@ -124,17 +115,11 @@ def _handler(reception: Reception, route: Route) -> HTTPRouteHandler:
 
     async def handle(request: Asked) -> Response[bytes]:
         body = await _body(request) if reader.takes_body else b""
-        await rest_if_overdrawn(request.user)
         raw_path = request.scope["raw_path"].decode("latin-1")
         do = reader.read(raw_path, request.scope["query_string"], body)
         key = checked_key(request.headers.get("idempotency-key")) if route.changes else None
         asked = Request(0, do, key)  # type: ignore[arg-type]
-        outcome = await ask(reception, request.user, asked)
-        begun = monotonic_ns()
-        response = _respond(outcome, route.status)
-        ended = monotonic_ns()
-        request.user.spend(ended, len(body), ended - begun)
-        return response
+        return _respond(await ask(reception, request.user, asked), route.status)
 
     path = route.prefix if route.path_field is None else f"{route.prefix}{{field:path}}"
     return HTTPRouteHandler(path, http_method=route.method, status_code=route.status)(handle)

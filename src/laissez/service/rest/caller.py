@@ -8,10 +8,8 @@ answer to a cancelled future is dropped: the change itself stands, as the journa
 from __future__ import annotations
 
 import asyncio
-from time import monotonic_ns
 
 from laissez.exchange.access import Principal
-from laissez.exchange.allowance import Allowance
 from laissez.model import (
     Administered,
     Notice,
@@ -40,13 +38,6 @@ class Answered(Message, frozen=True, gc=True, tag="Answer"):
         last = self.events[-1] if self.events else None
         return last if isinstance(last, Rejected) else None
 
-
-NS_PER_S = 1_000_000_000
-HTTP_NS = 300_000
-"""What reading a request and writing an answer as HTTP takes, about."""
-
-HEAD_BYTES = 256
-WRONG_TOKEN_REST_NS_MAX = 2 * NS_PER_S
 
 RestOutcome = Answered | Told | Administered | Refused
 
@@ -88,27 +79,8 @@ class RestCaller:
             self.outcome.set_result(outcome)
 
 
-async def rest_if_overdrawn(principal: Principal) -> None:
-    """Let a caller wait that has used too much; its connections are bounded, so few wait."""
-    while (wait_ns := principal.rests_until - monotonic_ns()) > 0:
-        await asyncio.sleep(wait_ns / NS_PER_S)
-
-
-async def rest_after_wrong_token(wrong_tokens: Allowance) -> None:
-    """A request with a wrong token is nobody's to pay for: all who show one pay together, each
-    connection by waiting for its answer. Whoever has mistyped one waits a moment at most."""
-    begun = monotonic_ns()
-    wrong_tokens.spend(begun, HEAD_BYTES, HTTP_NS)
-    wait_ns = min(wrong_tokens.rests_until - begun, WRONG_TOKEN_REST_NS_MAX)
-    if wait_ns > 0:
-        await asyncio.sleep(wait_ns / NS_PER_S)
-
-
 async def ask(reception: Reception, principal: Principal, request: Request) -> RestOutcome:
     """Hand in a request and wait for what comes of it."""
-    begun = monotonic_ns()
     caller = RestCaller(principal)
     reception.receive(caller, request, reception.exchange.clock.now())
-    ended = monotonic_ns()
-    principal.spend(ended, HEAD_BYTES, ended - begun + HTTP_NS)
     return await caller.outcome
