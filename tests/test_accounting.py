@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from hand_clock import HandClock, rest_ms, rests
-from laissez.exchange.access import Limits, Principal
+from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.questions import Desk
 from laissez.model import (
@@ -23,13 +23,11 @@ from laissez.model import (
     AskStatus,
     OfferResource,
     PlaceOrder,
-    Question,
     Refused,
     Reply,
     Request,
     Subscribe,
     Subscribed,
-    Told,
     decode_said,
     encode,
 )
@@ -53,11 +51,6 @@ LITTLE_WORK = Limits(burst=FREE, bytes_per_request=FREE)
 """A quarter of the time, as usual, and 5 ms at once; bytes cost nothing."""
 
 ALL_FREE = Limits(requests_per_s=FREE, burst=FREE, bytes_per_request=FREE, work_us_per_request=FREE)
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
-    return HandClock(monkeypatch)
 
 
 @contextmanager
@@ -88,20 +81,6 @@ def hear(client: RawSocket, request_id: int) -> int:
 
 def _each(told: Any) -> list[Any]:
     return told if isinstance(told, list) else [told]
-
-
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Who has asked a question that was answered, in this order."""
-    names: list[str] = []
-    answer = Desk.answer
-
-    def noted(desk: Desk, asker: Principal, question: Question) -> Told:
-        names.append(asker.name)
-        return answer(desk, asker, question)
-
-    monkeypatch.setattr(Desk, "answer", noted)
-    return names
 
 
 # Bytes --------------------------------------------------------------------------------------------
