@@ -7,6 +7,7 @@ so who rests, and how long, is the same on any machine.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from laissez.exchange.questions import Desk
 from laissez.model import (
     AskOrders,
     AskStatus,
+    Happened,
     OfferResource,
     PlaceOrder,
     Refused,
@@ -31,6 +33,7 @@ from laissez.model import (
     decode_said,
     encode,
 )
+from laissez.service.doorway import READ_BYTES_MAX
 from laissez.service.samples import Samples
 from laissez.service.socket import TraderSocket
 from laissez.service.unreadable import refuse_unreadable
@@ -232,10 +235,61 @@ def test_bytes_that_waited_are_paid_for_when_they_are_read(
         wait_until(lambda: rests(exchange, clock, "ada"))
         numbers = also_ada.send(AskStatus())
         wait_until(lambda: exchange.call(lambda _: any(t._arrived for t in of(exchange, "ada"))))
+        (waits,) = (each for each in of(exchange, "ada") if each._arrived)
         clock.let_pass(3)
         assert isinstance(also_ada.answers(numbers)[numbers[0]], Reply)
         wait_until(lambda: rests(exchange, clock, "ada"))
         assert asked == ["ada", "ada"]
+        assert exchange.call(lambda _: waits._is_paused), "nothing more is read before it has paid"
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whose turns came round, in this order."""
+    names: list[str] = []
+    take_turn = TraderSocket._take_turn
+
+    def noted(trader: TraderSocket) -> None:
+        names.append(trader.principal.name)
+        take_turn(trader)
+
+    monkeypatch.setattr(TraderSocket, "_take_turn", noted)
+    return names
+
+
+def test_requests_in_frames_of_their_own_are_served_in_turns(
+    tmp_path: Path, clock: HandClock, turns: list[str]
+) -> None:
+    """Many frames that come together are like a frame of many requests: others come between."""
+    clock.slow_down(Desk, "answer", lambda desk, asker, asked: 3)
+    with limited(tmp_path, ALL_FREE) as exchange, dial(exchange, "ada") as ada:
+        ada.send_raw(b"".join(frame(encode(Request(n, AskStatus()))) for n in range(10)))
+        assert len(ada.answers(range(10))) == 10
+        assert turns.count("ada") > 5
+
+
+@pytest.fixture
+def arrived(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many bytes were read each time."""
+    sizes: list[int] = []
+    arrive = TraderSocket.arrive
+
+    def noted(trader: TraderSocket, size: int) -> None:
+        arrive(trader, size)
+        sizes.append(size)
+
+    monkeypatch.setattr(TraderSocket, "arrive", noted)
+    return sizes
+
+
+def test_little_is_read_at_once(tmp_path: Path, arrived: list[int]) -> None:
+    """After a long frame, too: nobody comes between what is read at once."""
+    with limited(tmp_path, ALL_FREE) as exchange, dial(exchange, "ada") as ada:
+        question = encode(Request(7, AskStatus()))
+        ada.send_raw(frame(b" " * 500_000 + question) + frame(b"", PING) * 80_000)
+        hear(ada, 7)
+        count_pongs(ada, 8)
+        assert sum(arrived) > 900_000 and max(arrived) <= READ_BYTES_MAX
 
 
 # What is told -------------------------------------------------------------------------------------
@@ -331,6 +385,34 @@ def many_orders(exchange: Served, tenant: str) -> None:
 LIST_AND_PINGS = frame(encode(Request(7, AskOrders()))) + frame(b"ping", PING) * 500
 
 
+def test_who_reads_no_pongs_is_not_read_from(
+    tmp_path: Path, clock: HandClock, little_room: int, arrived: list[int]
+) -> None:
+    """Small answers, one by one, are much together; when they are read it goes on."""
+    with (
+        limited(tmp_path, ALL_FREE) as exchange,
+        dial(exchange, "ada", reads=4_096) as ada,
+        dial(exchange, "bob") as bob,
+    ):
+        narrow(exchange)
+        (trader,) = of(exchange, "ada")
+        for number in range(5_000):
+            ada.send_raw(frame(b"x" * 125, PING))
+            until = time.monotonic() + 20
+            while len(arrived) <= number:  # or one pong would do for several
+                assert time.monotonic() < until, "nothing more is read, and it is not full"
+                time.sleep(0.0001)
+            is_full, is_paused, unread = exchange.call(
+                lambda _: (trader._has_too_much_unread, trader._is_paused, trader.unread_bytes())
+            )
+            if is_full:
+                break
+        assert (is_full, is_paused, unread <= little_room // 2) == (True, True, True)
+        assert isinstance(bob.ask(AskStatus()), Reply)
+        ada.send_raw(frame(encode(Request(7, AskStatus()))))
+        assert hear(ada, 7) > 100
+
+
 def test_who_reads_no_answers_is_sent_no_pongs(
     tmp_path: Path, clock: HandClock, little_room: int
 ) -> None:
@@ -375,10 +457,10 @@ def test_pings_that_waited_behind_an_unread_answer_have_no_pong(
 
 
 def test_who_reads_no_answers_is_not_served_on(
-    tmp_path: Path, clock: HandClock, asked: list[str], little_room: int
+    tmp_path: Path, clock: HandClock, asked: list[str], little_room: int, turns: list[str]
 ) -> None:
     """However much of its turn is left: what is in its frame waits until there is room again, and
-    nothing is lost."""
+    nothing is lost. It does not come to turn in vain meanwhile."""
     with limited(tmp_path, ALL_FREE) as exchange:
         many_orders(exchange, "ada")
         with dial(exchange, "ada", reads=4_096) as ada, dial(exchange, "bob") as bob:
@@ -386,8 +468,9 @@ def test_who_reads_no_answers_is_not_served_on(
             (trader,) = of(exchange, "ada")
             numbers = ada.send(*[AskOrders()] * 40)
             wait_until(lambda: exchange.call(lambda _: trader._has_too_much_unread))
-            for _ in range(3):
+            for _ in range(20):
                 assert isinstance(bob.ask(AskStatus()), Reply)
+            assert turns.count("ada") < 15
             served = asked.count("ada")
             assert served < 10
             assert exchange.call(lambda _: (len(trader._pending), trader._is_paused)) == (
@@ -396,3 +479,40 @@ def test_who_reads_no_answers_is_not_served_on(
             )
             answers = ada.answers(numbers)
             assert all(isinstance(each, Reply) for each in answers.values())
+
+
+def test_who_reads_no_answers_is_not_read_from(
+    tmp_path: Path, clock: HandClock, little_room: int
+) -> None:
+    """Also if the answer that is too much was the last of a frame, and came on a later turn."""
+    with limited(tmp_path, ALL_FREE) as exchange:
+        many_orders(exchange, "ada")
+        clock.slow_down(Desk, "answer", lambda desk, asker, asked: 3)
+        with dial(exchange, "ada", reads=4_096) as ada:
+            narrow(exchange)
+            (trader,) = of(exchange, "ada")
+            numbers = ada.send(AskStatus(), AskOrders())
+            wait_until(lambda: exchange.call(lambda _: trader._has_too_much_unread))
+            assert exchange.call(lambda _: (len(trader._pending), trader._is_paused)) == (0, True)
+            assert len(ada.answers(numbers)) == 2
+            assert isinstance(ada.ask(AskStatus()), Reply)
+
+
+def test_what_was_missed_waits_for_what_is_not_read(
+    tmp_path: Path, clock: HandClock, little_room: int
+) -> None:
+    """Who catches up and asks for something long on the way is not cut off for that."""
+    clock.patch_doors("PIECE_MAX", 10)
+    with limited(tmp_path, ALL_FREE) as exchange:
+        many_orders(exchange, "ada")
+        clock.slow_down(TraderSocket, "subscribe", lambda *subscription: 3)
+        with dial(exchange, "ada", reads=4_096) as ada:
+            narrow(exchange)
+            (trader,) = of(exchange, "ada")
+            ada.send(Subscribe(after=0), AskOrders())
+            wait_until(lambda: exchange.call(lambda _: trader._has_too_much_unread))
+            last = exchange.call(lambda running: running.execution.sequence)
+            heard = ada.until(lambda said: isinstance(said, Happened) and said.sequence == last)
+            told = [said.sequence for said in heard if isinstance(said, Happened)]
+            assert told == list(range(last - 999, last + 1))
+            assert any(isinstance(said, Reply) for said in heard)

@@ -31,7 +31,7 @@ FEW_BYTES = Limits(
     requests_per_s=1_000, burst=64, bytes_per_request=1_000, work_us_per_request=FREE
 )
 VERY_FEW_BYTES = Limits(
-    requests_per_s=1_000, burst=90, bytes_per_request=100, work_us_per_request=FREE
+    requests_per_s=1_000, burst=70, bytes_per_request=100, work_us_per_request=FREE
 )
 LITTLE_WORK = Limits(burst=FREE, bytes_per_request=FREE)
 PATIENCE_S = 30
@@ -158,12 +158,12 @@ def test_heads_are_paid_for(tmp_path: Path, clock: HandClock, asked: list[str]) 
         head += f"Authorization: Bearer {token}\r\n\r\n"
         connection = ada.http.sock
         assert connection is not None
-        connection.sendall(head.encode() * 60)
+        connection.sendall(head.encode() * 50)
         wait_until(lambda: rests(exchange, clock, "ada"))
         others_go_on(exchange, clock, bob, asked)
         clock.let_pass(1_000)
         heard = b""
-        while heard.count(b"HTTP/1.1 ") < 60:
+        while heard.count(b"HTTP/1.1 ") < 50:
             more = connection.recv(1 << 16)
             assert more, "it was hung up on"
             heard += more
