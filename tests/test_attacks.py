@@ -1,7 +1,9 @@
 """The attacks can be held and can be missed, and the table says which. Nothing depends on a clock:
 what a service under attack waits is for `make attacks` to find out."""
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -9,6 +11,8 @@ import msgspec
 import pytest
 
 from laissez.model import Bill, Refused, Reply
+
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +27,17 @@ def test_every_attack_has_a_program(attacks: ModuleType) -> None:
     programs = [attack.program for attack in attacks.ATTACKS if attack.program is not None]
     assert sorted(programs) == sorted(PROGRAMS)
     assert len({attack.name for attack in attacks.ATTACKS}) == len(attacks.ATTACKS)
+
+
+def test_every_attack_has_a_bound_in_the_suite() -> None:
+    """The tests that CONTRIBUTING.md names are there, so that none goes unnoticed."""
+    text = (TESTS.parent / "CONTRIBUTING.md").read_text()
+    rows = [row for row in text.splitlines() if row.startswith("| ") and "`test_" in row]
+    assert len(rows) >= 11
+    named = [test for row in rows for test in re.findall(r"`(test_\w+\.py)::(test_\w+)`", row)]
+    assert len(named) == sum(row.count("::") for row in rows)
+    for file, test in named:
+        assert f"def {test}(" in (TESTS / file).read_text(), f"{file}::{test} is not there"
 
 
 def enough(attacks: ModuleType, attack: Any) -> Any:
