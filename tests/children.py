@@ -1,8 +1,12 @@
 """Processes that tests start: Ctrl-C reaches them, and none of them outlives the run.
 
-Both are plugins of pytest. The process that runs the tests, or hands them to others, adopts
+This is a plugin of pytest. The process that runs the tests, or hands them to others, adopts
 whatever the rest leaves behind: Linux lets it ask for that. So at the end its children are all that
 still run. They are named and killed, and the run has failed.
+
+A run that is told to end before by SIGTERM, as `kill`, CI and the end of a script do, goes through
+the same end: it would otherwise be gone at once, and xdist's processes, and what they have started,
+would go on.
 """
 
 import ctypes
@@ -20,6 +24,8 @@ from faults.process import children_of, is_running
 ADOPT_ORPHANS = 36
 """PR_SET_CHILD_SUBREAPER, see prctl(2)."""
 ENDS_WITH_US = b"multiprocessing.resource_tracker"
+TOLD_TO_END = 128 + signal.SIGTERM
+PATIENCE_WHEN_TOLD_S = 2.0
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -46,13 +52,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if _is_first(config) and sys.platform == "linux":
         ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1, 0, 0, 0)
+    _end_when_told()
+
+
+def pytest_runtest_setup() -> None:
+    _end_when_told()  # what was tested before may have had another idea of SIGTERM
+
+
+def _end_when_told() -> None:
+    """From now on SIGTERM is the end of the run, and not only of this process."""
+    runs_tests = os.getpid()
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        if os.getpid() != runs_tests:  # a copy of us, which a test has made
+            os.kill(os.getpid(), number)
+        for pid in _running():  # xdist's, which then end what they have started
+            os.kill(pid, number)
+        pytest.exit("told to end by SIGTERM", TOLD_TO_END)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 @pytest.hookimpl(trylast=True)  # when all fixtures are torn down, and xdist's processes have ended
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if not _is_first(session.config):
         return
-    left = {pid: _command(pid) for pid in _left_after(session.config.option.children_end_within_s)}
+    patience_s = session.config.option.children_end_within_s
+    if session.exitstatus == TOLD_TO_END:
+        patience_s = min(patience_s, PATIENCE_WHEN_TOLD_S)
+    left = {pid: _command(pid) for pid in _left_after(patience_s)}
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     for pid, command in left.items():
         if reporter is not None:

@@ -16,6 +16,10 @@ from hypothesis import HealthCheck, settings
 
 from client_pool import Pool, open_pool
 from fake_exchange import FakeExchange, fake_exchange
+from hand_clock import HandClock
+from laissez.exchange.access import Principal
+from laissez.exchange.questions import Desk
+from laissez.model import Question, Told
 from serving import Served, served
 from shop import Shop, open_shop
 
@@ -59,6 +63,26 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The real service, one for a file of tests."""
     with served(tmp_path_factory.mktemp("journal"), "operator", "ada", "dalia") as service:
         yield service
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    """The time by which a service measures work, moved by hand; for one that is not shared."""
+    return HandClock(monkeypatch)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whose questions are answered, in this order, in a service inside the test's process."""
+    names: list[str] = []
+    answer = Desk.answer
+
+    def noted(desk: Desk, asker: Principal, question: Question) -> Told:
+        names.append(asker.name)
+        return answer(desk, asker, question)
+
+    monkeypatch.setattr(Desk, "answer", noted)
+    return names
 
 
 @pytest.fixture

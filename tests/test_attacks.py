@@ -1,6 +1,7 @@
 """The attacks can be held and can be missed, and the table says which. Nothing depends on a clock:
 what a service under attack waits is for `make attacks` to find out."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,8 @@ from laissez.model import AskStatus, Bill, Refused, Reply
 from raw_websocket import RawSocket
 from serving import served
 from test_paid_doors import overdraw, principal_of, reception_of
+
+TESTS = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,17 @@ def test_every_attack_has_a_program(attacks: ModuleType) -> None:
     programs = [attack.program for attack in attacks.ATTACKS if attack.program is not None]
     assert sorted(programs) == sorted(PROGRAMS)
     assert len({attack.name for attack in attacks.ATTACKS}) == len(attacks.ATTACKS)
+
+
+def test_every_attack_has_a_bound_in_the_suite() -> None:
+    """The tests that CONTRIBUTING.md names are there, so that none goes unnoticed."""
+    text = (TESTS.parent / "CONTRIBUTING.md").read_text()
+    rows = [row for row in text.splitlines() if row.startswith("| ") and "`test_" in row]
+    assert len(rows) >= 11
+    named = [test for row in rows for test in re.findall(r"`(test_\w+\.py)::(test_\w+)`", row)]
+    assert len(named) == sum(row.count("::") for row in rows)
+    for file, test in named:
+        assert f"def {test}(" in (TESTS / file).read_text(), f"{file}::{test} is not there"
 
 
 def enough(attacks: ModuleType, attack: Any) -> Any:
