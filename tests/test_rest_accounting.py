@@ -76,11 +76,23 @@ def callers(folder: Path, limits: Limits) -> Iterator[tuple[Served, Caller, Call
 
 
 def others_go_on(exchange: Served, clock: HandClock, bob: Caller, asked: list[str]) -> None:
-    """Ada has asked for something; she rests, and it waits while Bob is served."""
+    """Ada rests: what she asks for waits while Bob is served."""
     assert rests(exchange, clock, "ada")
-    asked.clear()
+    before = asked.count("ada")
     assert [bob.call("GET", "/v1/status") for _ in range(3)] == [200] * 3
-    assert asked == ["bob"] * 3 and not rests(exchange, clock, "bob")
+    assert asked.count("ada") == before and not rests(exchange, clock, "bob")
+
+
+def rests_meanwhile(
+    exchange: Served, clock: HandClock, ada: Caller, bob: Caller, asked: list[str]
+) -> None:
+    """What Ada asks for now waits while Bob is served, and is answered when she has paid."""
+    asked.clear()
+    ada.begin("GET", "/v1/status")
+    others_go_on(exchange, clock, bob, asked)
+    assert asked == ["bob"] * 3
+    clock.let_pass(1_000)
+    assert ada.status() == 200
 
 
 def is_ada(asker: Any) -> bool:
@@ -111,10 +123,7 @@ def test_answering_is_paid_for(
         assert not rests(exchange, clock, "ada")
         assert ada.call(method, path, body) == status
         wait_until(lambda: rests(exchange, clock, "ada"))
-        ada.begin("GET", "/v1/status")
-        others_go_on(exchange, clock, bob, asked)
-        clock.let_pass(1_000)
-        assert ada.status() == 200
+        rests_meanwhile(exchange, clock, ada, bob, asked)
 
 
 def test_writing_an_answer_is_paid_for(tmp_path: Path, clock: HandClock, asked: list[str]) -> None:
@@ -128,10 +137,7 @@ def test_writing_an_answer_is_paid_for(tmp_path: Path, clock: HandClock, asked: 
     with callers(tmp_path, LITTLE_WORK) as (exchange, ada, bob):
         assert ada.call("GET", "/v1/orders") == 200
         wait_until(lambda: rests(exchange, clock, "ada"))
-        ada.begin("GET", "/v1/status")
-        others_go_on(exchange, clock, bob, asked)
-        clock.let_pass(1_000)
-        assert ada.status() == 200
+        rests_meanwhile(exchange, clock, ada, bob, asked)
 
 
 def test_bodies_are_paid_for(tmp_path: Path, clock: HandClock, asked: list[str]) -> None:
@@ -144,10 +150,7 @@ def test_bodies_are_paid_for(tmp_path: Path, clock: HandClock, asked: list[str])
         assert not rests(exchange, clock, "ada")
         assert ada.call("POST", "/v1/orders", body) == 201
         wait_until(lambda: rests(exchange, clock, "ada"))
-        ada.begin("GET", "/v1/status")
-        others_go_on(exchange, clock, bob, asked)
-        clock.let_pass(1_000)
-        assert ada.status() == 200
+        rests_meanwhile(exchange, clock, ada, bob, asked)
 
 
 def test_heads_are_paid_for(tmp_path: Path, clock: HandClock, asked: list[str]) -> None:
