@@ -7,6 +7,10 @@ of its TLS handshake, of its first request, or say nothing at all. When there ar
 or too many from one address, the one that has been a stranger for longest is hung up on. So a
 tenant gets in, however many others come and say nothing; and who has shown a token stays.
 
+A few are accepted at a time, others come between; and the time that it takes is paid for by all
+who arrive (`strangers`): when that is too much, new ones wait in the system's queue for a moment.
+Who has hung up by then is let go of before anything is built for it.
+
 The service runs without a collector that looks for cycles, so a connection that ends lets go of
 whatever holds it: then nothing of it is left, however often somebody comes and goes.
 """
