@@ -148,6 +148,15 @@ ATTACKS = (
         settings=Settings(keys_kept=stage.KEYS_KEPT),
         uses_keys=True,
     ),
+    Attack(
+        "expiries",
+        "listeners",
+        "20,000 orders that expire at one instant, heard by 90",
+        50,
+        stage.many_expiries,
+        stage.EXPIRING_ORDERS,
+        seconds_least=stage.EXPIRE_AFTER_S,
+    ),
     Attack("stalling disk", None, "a sync that takes 8 s; questions only", stalls_the_disk=True),
 )
 

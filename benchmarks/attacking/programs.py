@@ -29,6 +29,7 @@ from laissez.model import (
     Reply,
     Request,
     Said,
+    Subscribe,
     encode,
 )
 from raw_websocket import CONTINUATION, PING, TEXT, Closed, RawSocket, TurnedAway, frame
@@ -37,6 +38,7 @@ SMALL_BUFFER = 4_096
 SENT_AT_ONCE = 1 << 16
 REOPENED_MAX = 200
 LORIS = 1_050
+LISTENERS = 90
 UNREAD_GETS = 508
 KEYED_AT_ONCE = 100
 KEYED_PER_S = 900
@@ -262,6 +264,30 @@ def keys(plan: AttackPlan) -> Done:
     return Done(f"{done} keys used", done)
 
 
+def listeners(plan: AttackPlan) -> Done:
+    """Listen on many connections, and read what is told as fast as it comes."""
+    ends, heard_bytes = time.monotonic() + plan.seconds, 0
+    selector = selectors.DefaultSelector()
+    for _ in range(LISTENERS):
+        raw = RawSocket(plan.url, plan.token)
+        raw.send(Subscribe())
+        raw.socket.setblocking(False)
+        selector.register(raw.socket, selectors.EVENT_READ)
+    while time.monotonic() < ends and selector.get_map():
+        for key, _ in selector.select(0.05):
+            assert isinstance(key.fileobj, socket.socket)
+            try:
+                data = key.fileobj.recv(1 << 18)
+            except OSError:
+                data = b""
+            heard_bytes += len(data)
+            if not data:
+                selector.unregister(key.fileobj)
+    left = len(selector.get_map())
+    note = f"{heard_bytes / 1e6:,.1f} MB heard; {left} of {LISTENERS} listen at the end"
+    return Done(note, heard_bytes / 1e6)
+
+
 def unread_gets(plan: AttackPlan) -> Done:
     asked = f"GET /v1/orders HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {plan.token}\r\n\r\n"
     return _hold(plan, [(asked.encode(), b"")] * UNREAD_GETS, begins=b"HTTP/1.1 200")
@@ -340,6 +366,7 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
         long_numbers,
         long_paths,
         keys,
+        listeners,
         unread_gets,
         loris,
         silent_tls,

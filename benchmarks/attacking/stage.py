@@ -37,6 +37,8 @@ FLOOR = 1_000
 HIGH = 1_000_000_000
 RESTING_ORDERS = 100_000
 FEED_ORDERS = 490
+EXPIRING_ORDERS = 20_000  # as many as may rest
+EXPIRE_AFTER_S = 16.0  # they are placed, the service starts anew, and the listeners come
 KEYS_KEPT = 1_000
 KEYED_COMMANDS = 4 * KEYS_KEPT
 FRAME = 500
@@ -156,3 +158,11 @@ def many_resting_orders(url: str, tokens: dict[str, str]) -> Done:
     asked: list[Instruction] = [PlaceOrder(WIDE_TREE, 1, 1)] * RESTING_ORDERS
     rest = send_all(url, tokens["attacker"], asked)
     return Done(f"{rest:,} of {RESTING_ORDERS:,} orders came to rest", rest)
+
+
+def many_expiries(url: str, tokens: dict[str, str]) -> Done:
+    """As many orders as a tenant may have, all of which expire at one instant."""
+    expires = time.time_ns() // 1_000 + int(EXPIRE_AFTER_S * 1e6)
+    asked: list[Instruction] = [PlaceOrder(WIDE_TREE, 1, 1, expires=expires)] * EXPIRING_ORDERS
+    rest = send_all(url, tokens["attacker"], asked)
+    return Done(f"{rest:,} of {EXPIRING_ORDERS:,} orders wait for one instant", rest)

@@ -21,7 +21,8 @@ wrong before an entry is durable is refused, and changes nothing; what goes wron
 answered costs that answer, which a retry with the same key finds again.
 
 When something falls due and nobody speaks, the exchange itself hands in a ticket that lets time
-pass; statements are closed the same way (`due`). Tokens and webhooks come by `carry_out`. All are
+pass; statements are closed the same way (`due`). If very much falls due, it acts in parts, and what
+waits comes after the last of them. Tokens and webhooks come by `carry_out`. All are
 journaled like any other.
 """
 
@@ -38,18 +39,18 @@ from laissez.exchange.access import Access, Limits, Principal
 from laissez.exchange.admission import check_allowance, check_form, check_instruction
 from laissez.exchange.allowance import AtLeastOne
 from laissez.exchange.clock import Clock
-from laissez.exchange.due import Due
+from laissez.exchange.due import DUE_AT_ONCE, Due
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
 from laissez.exchange.keys import Kept
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
 from laissez.exchange.recovery import ReportProgress, make_ready, no_progress, recover
-from laissez.exchange.sequencing import OwnInstruction, record_of
+from laissez.exchange.sequencing import LetSomeTimePass, OwnInstruction, record_of
 from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.writer import Writer
 from laissez.market import Market
-from laissez.model import Instruction, Notice, Refused, ServiceCode
+from laissez.model import Instruction, Notice, PlaceOrder, Refused, ServiceCode
 
 _log = logging.getLogger("laissez.exchange")
 
@@ -145,6 +146,8 @@ class Exchange:
         self._in_flight: dict[tuple[str, str], Ticket] = {}
         self._repeated: dict[tuple[str, str], list[Ticket]] = {}
         self._repeated_count = 0
+        # How many orders each tenant is about to place.
+        self._placing: dict[str, int] = {}
         self._own: set[asyncio.Future[None]] = set()
         self._is_let_go = False
         self._idle = asyncio.Event()
@@ -189,7 +192,8 @@ class Exchange:
         if refused is None and ticket.key is not None and self._is_repeated(ticket, ticket.key):
             return
         if refused is None:
-            refused = check_form(caller, self.market, request_id, do)
+            placing = self._placing.get(caller.name, 0)
+            refused = check_form(caller, self.market, request_id, do, placing)
         if refused is None and self._is_full():
             refused = self._no_room(request_id)
         if refused is not None:
@@ -197,6 +201,8 @@ class Exchange:
             return
         if ticket.name is not None:
             self._in_flight[ticket.name] = ticket
+        if type(do) is PlaceOrder:
+            self._placing[caller.name] = self._placing.get(caller.name, 0) + 1
         self._enqueue(ticket)
 
     async def carry_out(self, author: str, do: OwnInstruction) -> None:
@@ -269,9 +275,12 @@ class Exchange:
             self._stop(f"a group of commands could not be handed to the journal ({_named(error)})")
 
     def _hand_to_writer(self) -> None:
-        waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
         head = self.journal.head
         at = max(self.clock.now(), head.at_us, self.market.now)
+        if self.market.count_due(at, DUE_AT_ONCE + 1) > DUE_AT_ONCE:
+            waiting: list[Ticket | _OwnTicket] = [_OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))]
+        else:
+            waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
         group, first = waiting, head.sequence + 1
         try:
             entries = [_entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
@@ -335,6 +344,9 @@ class Exchange:
             return
         try:
             if error is not None:
+                if isinstance(group[0].do, LetSomeTimePass):  # what waits can't come before it
+                    waiting, self._waiting = self._waiting, []
+                    group = group + waiting
                 self._refuse_group(error, group)
                 self._after_error(error)
                 return
@@ -420,7 +432,10 @@ class Exchange:
         self._flush(targets)
 
     def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
-        """A ticket, and those that came with the same key while it was under way."""
+        """A ticket, and those that came with the same key while it was under way: which it is no
+        longer."""
+        if type(ticket.do) is PlaceOrder:
+            self._note_placed(ticket.caller.name)
         name = ticket.name
         if name is None:
             return (ticket,)
@@ -430,6 +445,14 @@ class Exchange:
         repeated = self._repeated.pop(name)
         self._repeated_count -= len(repeated)
         return (ticket, *repeated)
+
+    def _note_placed(self, tenant: str) -> None:
+        """An order that was about to be placed is there now, or was refused."""
+        left = self._placing[tenant] - 1
+        if left:
+            self._placing[tenant] = left
+        else:
+            del self._placing[tenant]
 
     def _after_group(self, commands: int) -> None:
         for tell in self.on_applied:

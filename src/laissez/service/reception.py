@@ -28,6 +28,7 @@ from laissez.model import (
     Subscribe,
     Told,
 )
+from laissez.service.outflow import Outflow
 from laissez.service.unread import UnreadBytes
 
 _log = logging.getLogger("laissez.reception")
@@ -68,6 +69,7 @@ class Reception:
         self.exchange = exchange
         self.office = office
         self.unread = UnreadBytes()
+        self.outflow = Outflow()
         self.turn = Turn()
         self.wrong_tokens = Allowance(WRONG_TOKENS)
         self._tasks: set[asyncio.Task[None]] = set()
