@@ -13,13 +13,14 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import count, islice, repeat
+from itertools import count, groupby, islice, repeat
 from urllib.parse import urlsplit
 
 import msgspec
 
-from attacking.stage import KEYED_COMMANDS, OTHER_TREE, Done
+from attacking.stage import KEYED_COMMANDS, OTHER_TREE, Done, wide_paths
 from laissez.model import (
+    AmendOrder,
     Answer,
     AskBill,
     Bill,
@@ -42,6 +43,8 @@ LISTENERS = 90
 UNREAD_GETS = 508
 KEYED_AT_ONCE = 100
 KEYED_PER_S = 900
+CHANGED_AT_ONCE = 10
+CHANGED_PER_S = 900
 
 
 class AttackPlan(msgspec.Struct, frozen=True):
@@ -198,6 +201,33 @@ def is_bill(said: Said, *, explain: bool) -> bool:
     """A refusal is none, and what explains nothing is not explained."""
     bill = said.told if isinstance(said, Reply) else None
     return isinstance(bill, Bill) and (bool(bill.open_segments) or not explain)
+
+
+def restless(plan: AttackPlan) -> Done:
+    """Change one's own prices at scopes of every depth, within the allowance, and ask for one's
+    bill every second: each change is work for whoever counts what the holdings under it owe."""
+    by_depth = [list(paths) for _, paths in groupby(wide_paths(), key=lambda path: path.count("/"))]
+    begun, changed, told = time.monotonic(), 0, 0
+    with RawSocket(plan.url, plan.token) as raw:
+        for turn in count(1):
+            due = begun + turn * CHANGED_AT_ONCE / CHANGED_PER_S
+            if due > begun + plan.seconds:
+                break
+            numbers = range(changed, changed + CHANGED_AT_ONCE)
+            chosen = [
+                by_depth[number % 4][number // 4 % len(by_depth[number % 4])] for number in numbers
+            ]
+            prices = [2_000 + number * 7_919 % 1_000 for number in numbers]
+            raw.answers(raw.send(*map(_at_price, chosen, prices)))
+            changed += CHANGED_AT_ONCE
+            if changed % CHANGED_PER_S < CHANGED_AT_ONCE:
+                told += is_bill(raw.ask(AskBill()), explain=False)
+            time.sleep(max(due - time.monotonic(), 0))
+    return Done(f"{changed:,} prices changed, {told} bills told", changed)
+
+
+def _at_price(order: str, price: int) -> AmendOrder:
+    return AmendOrder(order, price=price)
 
 
 def requests_beyond(plan: AttackPlan) -> Done:
@@ -358,6 +388,7 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
         replays,
         explanations,
         bills,
+        restless,
         requests_beyond,
         many_in_a_frame,
         unreadable,

@@ -133,6 +133,24 @@ def many_price_steps(url: str, tokens: dict[str, str]) -> Done:
     return _change_prices(url, tokens)
 
 
+def all_of_a_tree(url: str, tokens: dict[str, str]) -> Done:
+    """The attacker holds all of a tree, and has an order at each of its scopes."""
+    orders = [PlaceOrder(WIDE_TREE, FLOOR, HIGH)] * HOLDINGS
+    orders += [PlaceOrder(path, 1, HIGH, path) for path in wide_paths()]
+    done = send_all(url, tokens["attacker"], orders)
+    return Done(f"{done:,} orders placed", done)
+
+
+def wide_paths() -> list[str]:
+    """Every scope and resource of the wide tree, those of each depth together."""
+    leaves = [f"{WIDE_TREE}/r{n // 64}/h{n // 8}/g{n}" for n in range(HOLDINGS)]
+    depths = [
+        dict.fromkeys("/".join(each.split("/")[:depth]) for each in leaves)
+        for depth in (1, 2, 3, 4)
+    ]
+    return [path for depth in depths for path in depth]
+
+
 def many_price_steps_under_a_hold(url: str, tokens: dict[str, str]) -> Done:
     """The same under a hold that lasts, at caps above and below these prices."""
     send_all(url, tokens["operator"], [ChangeGuard(WIDE_TREE, hold=HOLD_S * 1_000_000)])

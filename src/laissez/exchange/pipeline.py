@@ -39,12 +39,12 @@ from laissez.exchange.access import Access, Limits, Principal
 from laissez.exchange.admission import check_allowance, check_form, check_instruction
 from laissez.exchange.allowance import AtLeastOne
 from laissez.exchange.clock import Clock
+from laissez.exchange.counting import Counting
 from laissez.exchange.due import DUE_AT_ONCE, Due
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
 from laissez.exchange.keys import Kept
 from laissez.exchange.questions import Desk
-from laissez.exchange.readings import Readings
 from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
 from laissez.exchange.recovery import ReportProgress, make_ready, no_progress, recover
 from laissez.exchange.sequencing import LetSomeTimePass, OwnInstruction, record_of
@@ -170,7 +170,7 @@ class Exchange:
             on_error=self._stop,
         )
         self._due.set_timer()
-        self._readings = Readings(self.market)
+        self._counting = Counting(self.market)
 
     # Authenticate -----------------------------------------------------------------------------
 
@@ -463,7 +463,7 @@ class Exchange:
             except Exception as error:
                 _log.error("a follower could not be told: %s", _named(error))
         self._due.after_group(commands)
-        self._readings.after_group(commands)
+        self._counting.after_group(commands)
         self._upkeep.after_group()
         if not self._writing and not self._waiting:
             self._idle.set()
@@ -501,7 +501,7 @@ class Exchange:
                 done.set_exception(self.fault)
         self._waiting = []
         self._due.cancel()
-        self._readings.stop()
+        self._counting.stop()
         self._upkeep.stop()
         self._idle.set()
         self.on_failure(self.fault)
@@ -520,7 +520,7 @@ class Exchange:
         self._due.stop_settling()
         await self._idle.wait()
         self._due.cancel()
-        self._readings.stop()
+        self._counting.stop()
         await self._upkeep.close(is_sound=self.closed is ServiceCode.STOPPING)
         await self._writer.close()
         self.journal.close()

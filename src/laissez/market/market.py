@@ -424,14 +424,12 @@ class Market:
             charge(leaf, self._state.now, at) for leaf in account.holdings.values()
         )
 
-    def is_held(self, path: str) -> bool:
-        """Is there such a resource, and does it have a holder?"""
-        node = self._state.nodes.get(path)
-        return isinstance(node, Leaf) and node.owner is not None
-
     def owed(self, path: str) -> int:
-        """What the open charge of a resource has come to by now; 0 when idle."""
-        return charge(self._leaf(path), self._state.now, self._state.now)
+        """What the open charge of a resource has come to by now; 0 if nobody holds it."""
+        node = self._state.nodes.get(path)
+        if not isinstance(node, Leaf):
+            return 0
+        return charge(node, self._state.now, self._state.now)
 
     def segments(self, tenant: str, at: int) -> dict[str, tuple[Segment, ...]]:
         """The explanation of what is open, per holding."""

@@ -32,7 +32,7 @@ READINGS_PER_COMMAND_MOST = 4
 COMMANDS_AT_FIRST = 1_000
 
 
-class Readings:
+class Counting:
     def __init__(self, market: Market, *, now_ns: Callable[[], int] = monotonic_ns) -> None:
         self._market = market
         self._now_ns = now_ns
@@ -45,7 +45,7 @@ class Readings:
 
     def _begin(self, commands: int) -> None:
         self._is_reading = False
-        self._counted = commands
+        self._since_last = commands
         self._tenants: list[str] = []
         self._resources: list[str] = []
         self._read = 0
@@ -82,12 +82,11 @@ class Readings:
                 self._resources = list(self._market.holdings(self._tenants.pop()))
                 continue
             path = self._resources.pop()
-            if self._market.is_held(path):  # it may have changed hands, or be gone
-                owed(path)
-                self._read += 1
+            owed(path)
+            self._read += 1
         ended = now_ns()
         self._took_ns += ended - begun
-        if self._market.is_held(path):
+        if path:
             owed(path)
             again_ns = now_ns() - ended
             self._again_ns = min(again_ns, self._again_ns or again_ns)
@@ -98,7 +97,7 @@ class Readings:
         at_least_ns = self._read * self._again_ns
         bound_ns = max(LITTLE_NS, READING_SHARE * at_least_ns)
         counting_ns = max(self._took_ns - at_least_ns, 1)
-        between = self._counted * bound_ns // counting_ns
+        between = self._since_last * bound_ns // counting_ns
         least = max(COMMANDS_LEAST, self._read // READINGS_PER_COMMAND_MOST)
         most = max(COMMANDS_MOST, READING_SHARE * self._read)
         # A quiet time must not hide for long what comes after it.
