@@ -9,8 +9,8 @@ beside trading, in rounds, by turns of two milliseconds.
 
 When the next round is due is found by trying: what a round took more than reading it all again at
 once, by the commands since the last one, is what a command costs in it; and so many may come as
-cost little together, or as much as is lost by reading at all. Time is that of the processor: on a
-busy machine nothing costs more.
+cost little together, or several times what is lost by reading at all. Time is that of the
+processor: on a busy machine nothing costs more.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ TURN_NS = 2_000_000
 LITTLE_NS = 20_000_000
 """So long may what is uncounted take to count, unless reading costs more than that anyway."""
 
-READING_SHARE = 2
+READING_SHARE = 8
 """What is uncounted should cost so many times as much as reading at all."""
 
 COMMANDS_LEAST, COMMANDS_MOST = 250, 4_000
 READINGS_PER_COMMAND_MOST = 4
 COMMANDS_AT_FIRST = 1_000
+GROWTH = 4
 
 
 class Counting:
@@ -102,5 +103,5 @@ class Counting:
         least = max(COMMANDS_LEAST, self._read // READINGS_PER_COMMAND_MOST)
         most = max(COMMANDS_MOST, READING_SHARE * self._read)
         # A quiet time must not hide for long what comes after it.
-        self.commands_between = max(least, min(most, between, 2 * self.commands_between))
+        self.commands_between = max(least, min(most, between, GROWTH * self.commands_between))
         self._is_reading = False
