@@ -32,6 +32,8 @@ COMMANDS_LEAST, COMMANDS_MOST = 250, 4_000
 READINGS_PER_COMMAND_MOST = 4
 COMMANDS_AT_FIRST = 1_000
 GROWTH = 4
+READING_NS_PER_COMMAND = 500
+"""So much may reading all holdings add to each command where there is little to count."""
 
 
 class Counting:
@@ -101,7 +103,8 @@ class Counting:
         counting_ns = max(self._took_ns - at_least_ns, 1)
         between = self._since_last * bound_ns // counting_ns
         least = max(COMMANDS_LEAST, self._read // READINGS_PER_COMMAND_MOST)
-        most = max(COMMANDS_MOST, READING_SHARE * self._read)
+        most = max(COMMANDS_MOST, at_least_ns // READING_NS_PER_COMMAND)
         # A quiet time must not hide for long what comes after it.
-        self.commands_between = max(least, min(most, between, GROWTH * self.commands_between))
+        growth = max(GROWTH * self.commands_between, most // GROWTH)
+        self.commands_between = max(least, min(most, between, growth))
         self._is_reading = False
