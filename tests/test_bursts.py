@@ -63,29 +63,34 @@ def test_what_falls_due_in_thousands_acts_in_parts(
     the stream has led to; a change waits until all have acted, and a restart finds it all."""
     monkeypatch.setattr(pipeline, "DUE_AT_ONCE", 10)
     seen: list[tuple[int, int, int]] = []
+    in_parts: list[bool] = []
 
     async def run() -> None:
-        times = Times()
-        async with opened(SqliteJournal(tmp_path), times) as exchange:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
             door = await with_resource(exchange)
-            await place_all_to_expire(door, 35, START_US + 1_000)
+            await place_all_to_expire(door, 75, START_US + 1_000)
             market, feeds = exchange.market, exchange.execution.feeds
             before = exchange.execution.sequence
 
             def look() -> None:
-                ends = sum(len(said.events) for said in feeds.of("ada").messages) - 35
+                ends = sum(len(said.events) for said in feeds.of("ada").messages) - 75
+                in_parts.append(exchange.acts_in_parts)
                 seen.append((len(market.orders("ada")), ends, exchange.desk.instant()))
 
             exchange.on_applied.append(look)
             times.pass_us(1_500)
             answer = await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
-            assert answer.sequence == before + 5 and answer.at == START_US + 1_500
+            assert answer.sequence == before + 8 and answer.at == START_US + 1_500
             assert [event.at for event in answer.events] == [START_US + 1_500]
+            assert [count for _, count in journal.appends[-3:]] == [5, 2, 1], "few syncs"
             digest = exchange.execution.venue.digest()
         at = START_US + 1_000
-        assert seen[:4] == [(25, 10, at), (15, 20, at), (5, 30, at), (0, 35, at + 500)]
+        assert seen[:7] == [(75 - done, done, at) for done in range(10, 80, 10)]
+        assert in_parts[:5] == [True] * 5 and not in_parts[7]
+        assert seen[7] == (0, 75, at + 500)
         parts = [entry for entry in entries_of(tmp_path) if isinstance(entry.do, PartialAdvance)]
-        assert parts == [Entry(":clock", PartialAdvance(at + 500, 10))] * 4
+        assert parts == [Entry(":clock", PartialAdvance(at + 500, 10))] * 7
         async with opened(SqliteJournal(tmp_path), times) as exchange:
             assert exchange.execution.venue.digest() == digest
 
@@ -331,7 +336,8 @@ def test_streams_go_out_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda *_: None)
-        outflow = Outflow()
+        outflow = Outflow(lambda: has_to_wait)
+        has_to_wait = False
         sent: list[int | str] = []
         for name in range(5):
             outflow.add(Listener(sent, name, failing=name == 2))
@@ -346,5 +352,11 @@ def test_streams_go_out_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             await asyncio.sleep(0)
         assert [each for each in sent if each != "other"] == [0, 1, 2, 3, 4]
         assert sent[:9] == [0, "other", 1, "other", 2, "other", 3, "other", 4]
+        has_to_wait = True
+        outflow.add(Listener(sent, 5))
+        await asyncio.sleep(2 * outflow_module.WAIT_S)
+        assert 5 not in sent
+        has_to_wait = False
+        await until(lambda: sent[-1] == 5)
 
     asyncio.run(run())

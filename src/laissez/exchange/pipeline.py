@@ -57,6 +57,7 @@ _log = logging.getLogger("laissez.exchange")
 
 CLOCK = ":clock"  # no tenant can be called that
 GROUP_MAX = 2_000
+PARTS_AT_ONCE = 5
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,6 +150,8 @@ class Exchange:
         self._repeated_count = 0
         # How many orders each tenant is about to place.
         self._placing: dict[str, int] = {}
+        # Whoever wants a change waits for all parts: what is not urgent may wait, too.
+        self.acts_in_parts = False
         self._own: set[asyncio.Future[None]] = set()
         self._is_let_go = False
         self._idle = asyncio.Event()
@@ -279,9 +282,9 @@ class Exchange:
     def _hand_to_writer(self) -> None:
         head = self.journal.head
         at = max(self.clock.now(), head.at_us, self.market.now)
-        if self.market.count_due(at, DUE_AT_ONCE + 1) > DUE_AT_ONCE:
-            waiting: list[Ticket | _OwnTicket] = [_OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))]
-        else:
+        waiting = self._parts(at)
+        self.acts_in_parts = bool(waiting)
+        if not waiting:
             waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
         group, first = waiting, head.sequence + 1
         try:
@@ -300,6 +303,13 @@ class Exchange:
             lambda: self.journal.append(first, len(entries), at, rules, data),
             lambda error: self._written(error, first, group, entries),
         )
+
+    def _parts(self, at: int) -> list[Ticket | _OwnTicket]:
+        """What has to act before anything else can be done at an instant, if it is very much; the
+        last part of it comes with what waits."""
+        due = self.market.count_due(at, PARTS_AT_ONCE * DUE_AT_ONCE + 1)
+        part = _OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))
+        return [part] * ((due - 1) // DUE_AT_ONCE)
 
     def _writable(self, waiting: list[Ticket | _OwnTicket], at: int) -> list[Ticket | _OwnTicket]:
         """Those that can be written down; the others are refused."""
@@ -344,13 +354,19 @@ class Exchange:
         self._writing = 0
         if self.fault is not None:
             return
+        are_parts = isinstance(group[0].do, LetSomeTimePass)
         try:
             if error is not None:
-                if isinstance(group[0].do, LetSomeTimePass):  # what waits can't come before it
+                self.acts_in_parts = False
+                if are_parts:  # what waits can't come before them
                     waiting, self._waiting = self._waiting, []
                     group = group + waiting
                 self._refuse_group(error, group)
                 self._after_error(error)
+                return
+            if are_parts:
+                self._writing = len(group)
+                self._act_in_parts(first, entries)
                 return
             if self._waiting:
                 self._sequence()
@@ -358,6 +374,21 @@ class Exchange:
             if told is not None:
                 self._answer(group, entries, told)
                 self._after_group(len(group))
+        except Exception as fault:
+            self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
+            _log.error("the fault", exc_info=fault)
+
+    def _act_in_parts(self, first: int, entries: list[Entry]) -> None:
+        """Execute the first of these entries, and each of the others in a turn of its own."""
+        try:
+            if self._execute(first, entries[:1]) is None:
+                return
+            self._writing = len(entries) - 1
+            if self._writing:
+                self._loop.call_soon(self._act_in_parts, first + 1, entries[1:])
+            elif self._waiting:
+                self._sequence()
+            self._after_group(1)
         except Exception as fault:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)

@@ -69,7 +69,7 @@ class Reception:
         self.exchange = exchange
         self.office = office
         self.unread = UnreadBytes()
-        self.outflow = Outflow()
+        self.outflow = Outflow(lambda: exchange.acts_in_parts and exchange.fault is None)
         self.turn = Turn()
         self.wrong_tokens = Allowance(WRONG_TOKENS)
         self._tasks: set[asyncio.Task[None]] = set()
