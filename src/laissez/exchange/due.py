@@ -7,8 +7,8 @@ fell due meanwhile act at once, each at its instant.
 
 Nothing may come before what has fallen due, so if that is very much, everybody who wants a change
 waits for it; but nobody else has to. It acts in parts of `DUE_AT_ONCE` then, each an entry of its
-own: between two of them questions are answered and streams are sent, from a market that is at the
-instant of what acted last. A tenant may have all its orders expire at one instant: one entry for
+own: between two of them questions are answered, from a market that is at the instant of what acted
+last. A tenant may have all its orders expire at one instant: one entry for
 20,000 of them held everything up for 60 ms, and was a message of more than a megabyte.
 
 A statement period ends after `settle_every_s`, or sooner where so much happens that the market
