@@ -257,6 +257,23 @@ def test_all_holdings_are_read_as_often_as_their_reading_asks_for(
     asyncio.run(run())
 
 
+def test_what_bills_have_counted_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where bills have left little to a round, it comes as soon as if it had counted it itself."""
+
+    async def run() -> None:
+        market = held_market(100)
+        cost = Cost(market, 2)
+        monkeypatch.setattr(Market, "owed", lambda _, path: cost.owed(path, 0))
+        counting = Counting(market, now_ns=cost.now_ns)
+        for _ in range(12):
+            counting.note_bill(counting.commands_between * 100_000)
+            counting.after_group(counting.commands_between)
+            await asyncio.sleep(0.001)
+        assert counting.commands_between == counting_module.COMMANDS_LEAST
+
+    asyncio.run(run())
+
+
 def test_what_is_read_beside_trading_changes_nothing() -> None:
     """Whether it was read or not: the same bills, the same digest, the same statements."""
 

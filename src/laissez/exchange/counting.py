@@ -26,7 +26,7 @@ LITTLE_NS = 20_000_000
 """So long may what is uncounted take to count, unless reading costs more than that anyway."""
 
 READING_SHARE = 8
-"""What is uncounted should cost so many times as much as reading at all."""
+"""What is uncounted may cost so many times as much as reading at all, if that is not little."""
 
 COMMANDS_LEAST, COMMANDS_MOST = 250, 4_000
 READINGS_PER_COMMAND_MOST = 4
@@ -45,6 +45,7 @@ class Counting:
         self._turn: asyncio.Handle | None = None
         self.commands_between = COMMANDS_AT_FIRST
         self._commands = COMMANDS_AT_FIRST  # what was read back from a journal is not counted
+        self._elsewhere_ns = 0
         self._begin(0)
 
     def _begin(self, commands: int) -> None:
@@ -65,6 +66,10 @@ class Counting:
             self._is_reading = True
             self._tenants = list(self._market.tenants())
             self._take_turn_soon()
+
+    def note_bill(self, took_ns: int) -> None:
+        """A bill has counted what a round will not find any more."""
+        self._elsewhere_ns += took_ns
 
     def stop(self) -> None:
         self._is_over = True
@@ -99,8 +104,9 @@ class Counting:
     def _end_round(self, begun: int) -> None:
         self._took_ns += self._now_ns() - begun
         at_least_ns = self._read * self._again_ns
-        bound_ns = max(LITTLE_NS, READING_SHARE * at_least_ns)
-        counting_ns = max(self._took_ns - at_least_ns, 1)
+        bound_ns = max(LITTLE_NS, READING_SHARE * at_least_ns - LITTLE_NS)
+        counting_ns = max(self._took_ns + self._elsewhere_ns - at_least_ns, 1)
+        self._elsewhere_ns = 0
         between = self._since_last * bound_ns // counting_ns
         least = max(COMMANDS_LEAST, self._read // READINGS_PER_COMMAND_MOST)
         most = max(COMMANDS_MOST, at_least_ns // READING_NS_PER_COMMAND)

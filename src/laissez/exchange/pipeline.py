@@ -174,6 +174,7 @@ class Exchange:
         )
         self._due.set_timer()
         self._counting = Counting(self.market)
+        self.desk.on_bill = self._counting.note_bill
 
     # Authenticate -----------------------------------------------------------------------------
 
