@@ -22,15 +22,15 @@ from time import thread_time_ns
 from laissez.market import Market
 
 TURN_NS = 2_000_000
-LITTLE_NS = 20_000_000
+LITTLE_NS = 10_000_000
 """So long may what is uncounted take to count, unless reading costs more than that anyway."""
 
 READING_SHARE = 8
 """What is uncounted may cost so many times as much as reading at all, if that is not little."""
 
-COMMANDS_LEAST, COMMANDS_MOST = 250, 4_000
+COMMANDS_LEAST, COMMANDS_MOST = 125, 4_000
 READINGS_PER_COMMAND_MOST = 4
-COMMANDS_AT_FIRST = 1_000
+COMMANDS_AT_FIRST = 500
 GROWTH = 4
 READING_NS_PER_COMMAND = 500
 """So much may reading all holdings add to each command where there is little to count."""
