@@ -98,6 +98,14 @@ ATTACKS = (
         stage.many_price_steps_under_a_hold,
         1_000,
     ),
+    Attack(
+        "restless",
+        "restless",
+        "900 price changes a second at all depths, 512 holdings, a bill each second",
+        3_000,
+        stage.all_of_a_tree,
+        1_000,
+    ),
     Attack("requests", "requests_beyond", "frames of 1,000 requests beyond the allowance", 1.0),
     Attack("large frames", "many_in_a_frame", "frames of 25,000 requests", 1.0),
     Attack("unreadable", "unreadable", "unreadable frames of 1 MiB", 1.0),
@@ -155,6 +163,15 @@ ATTACKS = (
     Attack("404", "not_there", "requests for what is not there, 90 connections", 50),
     Attack("405", "not_so", "methods that are not taken, 90 connections", 50),
     Attack("413", "too_large", "bodies of 70 KB, 90 connections", 5),
+    Attack(
+        "expiries",
+        "listeners",
+        "20,000 orders that expire at one instant, heard by 90",
+        50,
+        stage.many_expiries,
+        stage.EXPIRING_ORDERS,
+        seconds_least=stage.EXPIRE_AFTER_S,
+    ),
     Attack("stalling disk", None, "a sync that takes 8 s; questions only", stalls_the_disk=True),
 )
 

@@ -35,7 +35,9 @@ from laissez.model import (
     encode,
 )
 from laissez.service import following
+from laissez.service import outflow as service_outflow
 from laissez.service import socket as service_socket
+from laissez.service.outflow import Outflow
 from laissez.service.reception import Turn
 from laissez.service.socket import UNREAD_BYTES_MAX, TraderSocket
 from laissez.service.unread import UnreadBytes
@@ -289,6 +291,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.unread = UnreadBytes()
+        self.outflow = Outflow()
         self.turn = Turn()
         self.exchange = self
         self.clock = Clock()
@@ -328,3 +331,26 @@ def test_others_come_between_the_requests_of_a_long_frame(monkeypatch: pytest.Mo
         assert not any(transport.is_paused for _, transport in people.values())
 
     asyncio.run(serve())
+
+
+def test_others_come_between_the_streams_of_many_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What happened is sent to some connections at a time, and to each of them once."""
+    monkeypatch.setattr(service_outflow, "TURN_NS", 0)
+
+    async def push() -> None:
+        reception: Any = Counting()
+        transports: list[Any] = [Loopback() for _ in range(5)]
+        for transport in transports:
+            own = principal("ada", NO_BOUND.limits)
+            own.connect()
+            trader = TraderSocket(reception, own, set())
+            trader.on_ws_connected(transport)
+            trader.say_soon(b"{}")
+            trader.say_soon(b"{}")
+        for turns in range(1, 6):
+            await asyncio.sleep(0)
+            assert [transport.sent for transport in transports] == [1] * turns + [0] * (5 - turns)
+
+    asyncio.run(push())

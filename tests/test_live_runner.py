@@ -22,6 +22,7 @@ from laissez.runners.entries import RunnerEntry, sentence
 from laissez.runners.live import run_adapter
 from laissez.runners.memory import AdapterMemory, BadMemory, Remembered, alone_with, read_memory
 from laissez.runners.waiting import pause, unless_stopped
+from laissez.service import socket as service_socket
 from laissez.telemetry import Feed, Reading, Steady, Telemetry
 from serving import Served, served
 
@@ -474,6 +475,35 @@ def test_what_happened_while_it_was_down_is_explained(
         assert second.said("lost")[0].reason == "withdrawn"
         assert second.app.nodes == (f"{pool.tree}/b",)
         await second.end()
+
+    play(real, scene)
+
+
+def test_a_long_past_is_heard_before_the_state_is_explained(
+    real: Served, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was missed comes in pieces, and answers overtake them: it is heard all the same before
+    anything is said of what is held, so that a loss has its reason and not only was found."""
+    monkeypatch.setattr(service_socket, "PIECE_MAX", 1)
+    pool.add("a")
+    pool.ada.place(pool.tree, limit="4.00")
+    before = Brief((pool.tree,), 1)
+    before.gain(f"{pool.tree}/a", 0)
+    sequence = pool.ada.status().sequence
+    for number in range(350):
+        pool.ada.place(pool.tree, limit="1.00", order=f"x{number}")
+        pool.ada.cancel(f"x{number}")
+    pool.operator.withdraw(f"{pool.tree}/a")
+    kept = Remembered("keeper", 0, sequence=sequence, app=msgspec.Raw(before.state()))
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, pool.tree, memory=AdapterMemory(kept))
+        stage.start()
+        await stage.until(lambda: bool(stage.said("lost")))
+        [lost] = stage.said("lost")
+        assert (lost.resource, lost.reason) == (f"{pool.tree}/a", "withdrawn")
+        await stage.end()
+        assert stage.said("lost") == [lost]
 
     play(real, scene)
 

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.exchange.records import Cordon, Record, RightsRecord, Uncordon
+from laissez.exchange.records import Cordon, PartialAdvance, Record, RightsRecord, Uncordon
 from laissez.exchange.venue import LeafAttributes, Venue
 from laissez.market import Market
 from laissez.model import (
@@ -12,6 +12,8 @@ from laissez.model import (
     Advance,
     Cancel,
     Code,
+    Event,
+    Expired,
     Place,
     Rejected,
     Relinquish,
@@ -70,7 +72,7 @@ class NaiveVenue:
             self.uncordon(record)
         elif isinstance(record, Relinquish) and self.gives_back_under_a_cordon(record):
             self.put_aside(record.resource, record.at)
-        elif not isinstance(record, RightsRecord) and not self.is_refused(record):
+        elif not isinstance(record, PartialAdvance | RightsRecord) and not self.is_refused(record):
             self.market.apply(record)
         self.sweep(record.at)
 
@@ -149,6 +151,55 @@ def test_cordons_do_what_the_naive_model_does(made: list[Record]) -> None:
         assert again.digest() == venue.digest()
         assert again.snapshot() == venue.snapshot()
         venue = again
+
+
+@given(records(), st.integers(1, 3))
+def test_what_falls_due_may_act_in_parts(made: list[Record], most: int) -> None:
+    """However few things act at a time, and with a restart after each part, the same happens and
+    the same state comes of it as when all of them act before the next record."""
+    whole, parts = Venue(), Venue()
+    for record in made:
+        happened: list[Event] = []
+        while parts.market.count_due(record.at, 1):
+            happened += parts.apply(PartialAdvance(record.at, most))
+            again = Venue.restore(parts.snapshot())
+            assert again.digest() == parts.digest()
+            assert again.market.next_timer() == parts.market.next_timer()
+            parts = again
+        happened += parts.apply(record)
+        assert sorted(map(repr, happened)) == sorted(map(repr, whole.apply(record)))
+        assert parts.digest() == whole.digest()
+
+
+def test_a_part_ends_where_it_was_told_to() -> None:
+    """After so many events it stops, in the middle of an instant; then it is told how to go on."""
+    venue = Venue()
+    venue.apply(AddResource(0, "h/0"))
+    venue.apply(Place(0, "bob", "bob/0", "h", 9, 9))
+    for number in range(5):
+        venue.apply(Place(0, "ada", f"ada/{number}", "h", 1, 1, 10 + number // 4))
+    assert venue.market.count_due(10, 9) == 4 and venue.market.count_due(10, 3) == 3
+    first = venue.apply(PartialAdvance(20, 2))
+    assert first == (Expired(10, "ada", "ada/0"), Expired(10, "ada", "ada/1"))
+    assert (venue.market.now, venue.market.next_timer()) == (10, 10)
+    assert len(venue.apply(PartialAdvance(20, 2))) == 2
+    assert venue.apply(PartialAdvance(20, 2)) == (Expired(11, "ada", "ada/4"),)
+    assert venue.market.now == 20
+    assert venue.apply(PartialAdvance(21, 2)) == () and venue.market.now == 21
+
+
+def test_a_part_does_not_end_before_a_step_of_a_falling_floor() -> None:
+    """A market that is restored plans the steps of its floors for later instants than its own."""
+    venue = Venue()
+    venue.apply(AddResource(0, "h/0"))
+    venue.apply(SetGuard(0, "h", fall=1, window=10))
+    venue.apply(SetFloor(0, "h", 9))
+    venue.apply(SetFloor(11, "h", 5))
+    for number in range(2):
+        venue.apply(Place(11, "ada", f"ada/{number}", "h", 1, 1, 20))
+    venue.apply(PartialAdvance(25, 1))
+    assert venue.market.floor("h") == 7 and venue.market.orders("ada") == ()
+    assert Venue.restore(venue.snapshot()).market.next_timer() == venue.market.next_timer() == 30
 
 
 def rows_out(venue: Venue) -> list[tuple[str, LeafAttributes, str]]:

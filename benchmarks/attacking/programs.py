@@ -13,14 +13,15 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import count, islice, repeat
+from itertools import count, groupby, islice, repeat
 from urllib.parse import urlsplit
 
 import msgspec
 
 from attacking import doors
-from attacking.stage import KEYED_COMMANDS, OTHER_TREE, AttackPlan, Done
+from attacking.stage import KEYED_COMMANDS, OTHER_TREE, AttackPlan, Done, wide_paths
 from laissez.model import (
+    AmendOrder,
     Answer,
     AskBill,
     Bill,
@@ -30,6 +31,7 @@ from laissez.model import (
     Reply,
     Request,
     Said,
+    Subscribe,
     encode,
 )
 from raw_websocket import CONTINUATION, PING, TEXT, Closed, RawSocket, TurnedAway, frame
@@ -38,9 +40,12 @@ SMALL_BUFFER = 4_096
 SENT_AT_ONCE = 1 << 16
 REOPENED_MAX = 200
 LORIS = 1_050
+LISTENERS = 90
 UNREAD_GETS = 508
 KEYED_AT_ONCE = 100
 KEYED_PER_S = 900
+CHANGED_AT_ONCE = 10
+CHANGED_PER_S = 900
 
 
 Payloads = Iterator[bytes]
@@ -192,6 +197,33 @@ def is_bill(said: Said, *, explain: bool) -> bool:
     return isinstance(bill, Bill) and (bool(bill.open_segments) or not explain)
 
 
+def restless(plan: AttackPlan) -> Done:
+    """Change one's own prices at scopes of every depth, within the allowance, and ask for one's
+    bill every second: each change is work for whoever counts what the holdings under it owe."""
+    by_depth = [list(paths) for _, paths in groupby(wide_paths(), key=lambda path: path.count("/"))]
+    begun, changed, told = time.monotonic(), 0, 0
+    with RawSocket(plan.url, plan.token) as raw:
+        for turn in count(1):
+            due = begun + turn * CHANGED_AT_ONCE / CHANGED_PER_S
+            if due > begun + plan.seconds:
+                break
+            numbers = range(changed, changed + CHANGED_AT_ONCE)
+            chosen = [
+                by_depth[number % 4][number // 4 % len(by_depth[number % 4])] for number in numbers
+            ]
+            prices = [2_000 + number * 7_919 % 1_000 for number in numbers]
+            raw.answers(raw.send(*map(_at_price, chosen, prices)))
+            changed += CHANGED_AT_ONCE
+            if changed % CHANGED_PER_S < CHANGED_AT_ONCE:
+                told += is_bill(raw.ask(AskBill()), explain=False)
+            time.sleep(max(due - time.monotonic(), 0))
+    return Done(f"{changed:,} prices changed, {told} bills told", changed)
+
+
+def _at_price(order: str, price: int) -> AmendOrder:
+    return AmendOrder(order, price=price)
+
+
 def requests_beyond(plan: AttackPlan) -> Done:
     payload = _requests(b'{"type":"AskQuote","scope":"h100"}', 1_000)
     return flood(plan, 8, lambda: repeat(payload))
@@ -254,6 +286,30 @@ def keys(plan: AttackPlan) -> Done:
             )
             time.sleep(KEYED_AT_ONCE / KEYED_PER_S)
     return Done(f"{done} keys used", done)
+
+
+def listeners(plan: AttackPlan) -> Done:
+    """Listen on many connections, and read what is told as fast as it comes."""
+    ends, heard_bytes = time.monotonic() + plan.seconds, 0
+    selector = selectors.DefaultSelector()
+    for _ in range(LISTENERS):
+        raw = RawSocket(plan.url, plan.token)
+        raw.send(Subscribe())
+        raw.socket.setblocking(False)
+        selector.register(raw.socket, selectors.EVENT_READ)
+    while time.monotonic() < ends and selector.get_map():
+        for key, _ in selector.select(0.05):
+            assert isinstance(key.fileobj, socket.socket)
+            try:
+                data = key.fileobj.recv(1 << 18)
+            except OSError:
+                data = b""
+            heard_bytes += len(data)
+            if not data:
+                selector.unregister(key.fileobj)
+    left = len(selector.get_map())
+    note = f"{heard_bytes / 1e6:,.1f} MB heard; {left} of {LISTENERS} listen at the end"
+    return Done(note, heard_bytes / 1e6)
 
 
 def unread_gets(plan: AttackPlan) -> Done:
@@ -326,6 +382,7 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
         replays,
         explanations,
         bills,
+        restless,
         requests_beyond,
         many_in_a_frame,
         unreadable,
@@ -334,6 +391,7 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
         long_numbers,
         long_paths,
         keys,
+        listeners,
         unread_gets,
         loris,
         silent_tls,

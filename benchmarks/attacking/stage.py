@@ -37,6 +37,8 @@ FLOOR = 1_000
 HIGH = 1_000_000_000
 RESTING_ORDERS = 100_000
 FEED_ORDERS = 490
+EXPIRING_ORDERS = 20_000  # as many as may rest
+EXPIRE_AFTER_S = 16.0  # they are placed, the service starts anew, and the listeners come
 KEYS_KEPT = 1_000
 KEYED_COMMANDS = 4 * KEYS_KEPT
 FRAME = 500
@@ -140,6 +142,24 @@ def many_price_steps(url: str, tokens: dict[str, str]) -> Done:
     return _change_prices(url, tokens)
 
 
+def all_of_a_tree(url: str, tokens: dict[str, str]) -> Done:
+    """The attacker holds all of a tree, and has an order at each of its scopes."""
+    orders = [PlaceOrder(WIDE_TREE, FLOOR, HIGH)] * HOLDINGS
+    orders += [PlaceOrder(path, 1, HIGH, path) for path in wide_paths()]
+    done = send_all(url, tokens["attacker"], orders)
+    return Done(f"{done:,} orders placed", done)
+
+
+def wide_paths() -> list[str]:
+    """Every scope and resource of the wide tree, those of each depth together."""
+    leaves = [f"{WIDE_TREE}/r{n // 64}/h{n // 8}/g{n}" for n in range(HOLDINGS)]
+    depths = [
+        dict.fromkeys("/".join(each.split("/")[:depth]) for each in leaves)
+        for depth in (1, 2, 3, 4)
+    ]
+    return [path for depth in depths for path in depth]
+
+
 def many_price_steps_under_a_hold(url: str, tokens: dict[str, str]) -> Done:
     """The same under a hold that lasts, at caps above and below these prices."""
     send_all(url, tokens["operator"], [ChangeGuard(WIDE_TREE, hold=HOLD_S * 1_000_000)])
@@ -165,3 +185,11 @@ def many_resting_orders(url: str, tokens: dict[str, str]) -> Done:
     asked: list[Instruction] = [PlaceOrder(WIDE_TREE, 1, 1)] * RESTING_ORDERS
     rest = send_all(url, tokens["attacker"], asked)
     return Done(f"{rest:,} of {RESTING_ORDERS:,} orders came to rest", rest)
+
+
+def many_expiries(url: str, tokens: dict[str, str]) -> Done:
+    """As many orders as a tenant may have, all of which expire at one instant."""
+    expires = time.time_ns() // 1_000 + int(EXPIRE_AFTER_S * 1e6)
+    asked: list[Instruction] = [PlaceOrder(WIDE_TREE, 1, 1, expires=expires)] * EXPIRING_ORDERS
+    rest = send_all(url, tokens["attacker"], asked)
+    return Done(f"{rest:,} of {EXPIRING_ORDERS:,} orders wait for one instant", rest)

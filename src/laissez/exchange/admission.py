@@ -96,9 +96,10 @@ def check_instruction(
 
 
 def check_form(
-    caller: Principal, market: Market, request_id: int, do: Instruction
+    caller: Principal, market: Market, request_id: int, do: Instruction, placing: int
 ) -> Refused | None:
-    """Is it a change that this market could make, and is there room for it?"""
+    """Is it a change that this market could make, and is there room for it? `placing` are orders
+    of this tenant that are under way: each may come to rest."""
     check = _FORMS.get(type(do))
     if check is not None:
         try:
@@ -106,7 +107,7 @@ def check_form(
         except checks.CommandRefused as refused:
             return Refused(request_id, refused.code, refused.message)
     if type(do) is PlaceOrder:
-        if market.order_count(caller.name) >= caller.limits.orders:
+        if market.order_count(caller.name) + placing >= caller.limits.orders:
             return Refused(
                 request_id,
                 ServiceCode.TOO_MANY_ORDERS,

@@ -21,7 +21,8 @@ wrong before an entry is durable is refused, and changes nothing; what goes wron
 answered costs that answer, which a retry with the same key finds again.
 
 When something falls due and nobody speaks, the exchange itself hands in a ticket that lets time
-pass; statements are closed the same way (`due`). Tokens and webhooks come by `carry_out`. All are
+pass; statements are closed the same way (`due`). If very much falls due, it acts in parts, and what
+waits comes after the last of them. Tokens and webhooks come by `carry_out`. All are
 journaled like any other.
 """
 
@@ -38,23 +39,25 @@ from laissez.exchange.access import Access, Limits, Principal
 from laissez.exchange.admission import check_allowance, check_form, check_instruction
 from laissez.exchange.allowance import AtLeastOne
 from laissez.exchange.clock import Clock
-from laissez.exchange.due import Due
+from laissez.exchange.counting import Counting
+from laissez.exchange.due import DUE_AT_ONCE, Due
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
 from laissez.exchange.keys import Kept
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
 from laissez.exchange.recovery import ReportProgress, make_ready, no_progress, recover
-from laissez.exchange.sequencing import OwnInstruction, record_of
+from laissez.exchange.sequencing import LetSomeTimePass, OwnInstruction, record_of
 from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.writer import Writer
 from laissez.market import Market
-from laissez.model import Instruction, Notice, Refused, ServiceCode
+from laissez.model import Instruction, Notice, PlaceOrder, Refused, ServiceCode
 
 _log = logging.getLogger("laissez.exchange")
 
 CLOCK = ":clock"  # no tenant can be called that
 GROUP_MAX = 2_000
+PARTS_AT_ONCE = 5
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,6 +148,10 @@ class Exchange:
         self._in_flight: dict[tuple[str, str], Ticket] = {}
         self._repeated: dict[tuple[str, str], list[Ticket]] = {}
         self._repeated_count = 0
+        # How many orders each tenant is about to place.
+        self._placing: dict[str, int] = {}
+        # Whoever wants a change waits for all parts: what is not urgent may wait, too.
+        self.acts_in_parts = False
         self._own: set[asyncio.Future[None]] = set()
         self._is_let_go = False
         self._idle = asyncio.Event()
@@ -166,6 +173,8 @@ class Exchange:
             on_error=self._stop,
         )
         self._due.set_timer()
+        self._counting = Counting(self.market)
+        self.desk.on_bill = self._counting.note_bill
 
     # Authenticate -----------------------------------------------------------------------------
 
@@ -189,7 +198,8 @@ class Exchange:
         if refused is None and ticket.key is not None and self._is_repeated(ticket, ticket.key):
             return
         if refused is None:
-            refused = check_form(caller, self.market, request_id, do)
+            placing = self._placing.get(caller.name, 0)
+            refused = check_form(caller, self.market, request_id, do, placing)
         if refused is None and self._is_full():
             refused = self._no_room(request_id)
         if refused is not None:
@@ -197,6 +207,8 @@ class Exchange:
             return
         if ticket.name is not None:
             self._in_flight[ticket.name] = ticket
+        if type(do) is PlaceOrder:
+            self._placing[caller.name] = self._placing.get(caller.name, 0) + 1
         self._enqueue(ticket)
 
     async def carry_out(self, author: str, do: OwnInstruction) -> None:
@@ -269,9 +281,12 @@ class Exchange:
             self._stop(f"a group of commands could not be handed to the journal ({_named(error)})")
 
     def _hand_to_writer(self) -> None:
-        waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
         head = self.journal.head
         at = max(self.clock.now(), head.at_us, self.market.now)
+        waiting = self._parts(at)
+        self.acts_in_parts = bool(waiting)
+        if not waiting:
+            waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
         group, first = waiting, head.sequence + 1
         try:
             entries = [_entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
@@ -289,6 +304,13 @@ class Exchange:
             lambda: self.journal.append(first, len(entries), at, rules, data),
             lambda error: self._written(error, first, group, entries),
         )
+
+    def _parts(self, at: int) -> list[Ticket | _OwnTicket]:
+        """What has to act before anything else can be done at an instant, if it is very much; the
+        last part of it comes with what waits."""
+        due = self.market.count_due(at, PARTS_AT_ONCE * DUE_AT_ONCE + 1)
+        part = _OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))
+        return [part] * ((due - 1) // DUE_AT_ONCE)
 
     def _writable(self, waiting: list[Ticket | _OwnTicket], at: int) -> list[Ticket | _OwnTicket]:
         """Those that can be written down; the others are refused."""
@@ -333,10 +355,19 @@ class Exchange:
         self._writing = 0
         if self.fault is not None:
             return
+        are_parts = isinstance(group[0].do, LetSomeTimePass)
         try:
             if error is not None:
+                self.acts_in_parts = False
+                if are_parts:  # what waits can't come before them
+                    waiting, self._waiting = self._waiting, []
+                    group = group + waiting
                 self._refuse_group(error, group)
                 self._after_error(error)
+                return
+            if are_parts:
+                self._writing = len(group)
+                self._act_in_parts(first, entries)
                 return
             if self._waiting:
                 self._sequence()
@@ -344,6 +375,21 @@ class Exchange:
             if told is not None:
                 self._answer(group, entries, told)
                 self._after_group(len(group))
+        except Exception as fault:
+            self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
+            _log.error("the fault", exc_info=fault)
+
+    def _act_in_parts(self, first: int, entries: list[Entry]) -> None:
+        """Execute the first of these entries, and each of the others in a turn of its own."""
+        try:
+            if self._execute(first, entries[:1]) is None:
+                return
+            self._writing = len(entries) - 1
+            if self._writing:
+                self._loop.call_soon(self._act_in_parts, first + 1, entries[1:])
+            elif self._waiting:
+                self._sequence()
+            self._after_group(1)
         except Exception as fault:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)
@@ -420,7 +466,10 @@ class Exchange:
         self._flush(targets)
 
     def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
-        """A ticket, and those that came with the same key while it was under way."""
+        """A ticket, and those that came with the same key while it was under way: which it is no
+        longer."""
+        if type(ticket.do) is PlaceOrder:
+            self._note_placed(ticket.caller.name)
         name = ticket.name
         if name is None:
             return (ticket,)
@@ -431,6 +480,14 @@ class Exchange:
         self._repeated_count -= len(repeated)
         return (ticket, *repeated)
 
+    def _note_placed(self, tenant: str) -> None:
+        """An order that was about to be placed is there now, or was refused."""
+        left = self._placing[tenant] - 1
+        if left:
+            self._placing[tenant] = left
+        else:
+            del self._placing[tenant]
+
     def _after_group(self, commands: int) -> None:
         for tell in self.on_applied:
             try:
@@ -438,6 +495,7 @@ class Exchange:
             except Exception as error:
                 _log.error("a follower could not be told: %s", _named(error))
         self._due.after_group(commands)
+        self._counting.after_group(commands)
         self._upkeep.after_group()
         if not self._writing and not self._waiting:
             self._idle.set()
@@ -475,6 +533,7 @@ class Exchange:
                 done.set_exception(self.fault)
         self._waiting = []
         self._due.cancel()
+        self._counting.stop()
         self._upkeep.stop()
         self._idle.set()
         self.on_failure(self.fault)
@@ -493,6 +552,7 @@ class Exchange:
         self._due.stop_settling()
         await self._idle.wait()
         self._due.cancel()
+        self._counting.stop()
         await self._upkeep.close(is_sound=self.closed is ServiceCode.STOPPING)
         await self._writer.close()
         self.journal.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from time import thread_time_ns
 from typing import Any
 
 from laissez.exchange.access import Principal
@@ -71,6 +72,7 @@ class Desk:
         self._now = now
         self._sequence = sequence
         self.shown_until = 0
+        self.on_bill: Callable[[int], None] = lambda took_ns: None
         self._answers: dict[type, Callable[[Principal, Any], Told]] = {
             AskQuote: self._quote,
             AskOrders: self._orders,
@@ -164,7 +166,10 @@ class Desk:
             )
             shown = {resource: segments for resource, (segments, _) in newest.items()}
             left_out = {resource: more for resource, (_, more) in newest.items() if more}
-        return Bill(at, tenant, self._market.bill(tenant, at), shown, left_out)
+        begun = thread_time_ns()
+        bill = self._market.bill(tenant, at)
+        self.on_bill(thread_time_ns() - begun)
+        return Bill(at, tenant, bill, shown, left_out)
 
     def _status(self, asker: Principal, question: AskStatus) -> Told:
         trees = dict.fromkeys(path.split("/")[0] for path in self._market.visible(""))

@@ -27,6 +27,14 @@ class Webhook(msgspec.Struct, frozen=True):
         return f"Webhook(id={self.id!r}, url={self.url!r})"
 
 
+class PartialAdvance(Message, frozen=True):
+    """Of what falls due by `at`, the first things act, about `most`: an entry for each part of what
+    would take too long at once. Market time is then the instant of the last that acted."""
+
+    at: int
+    most: int
+
+
 class Cordon(Message, frozen=True):
     """Take what is idle under a scope out of the market, and the rest as it falls idle."""
 
@@ -70,7 +78,7 @@ class StopWebhook(Message, frozen=True):
 
 
 RightsRecord = GrantToken | EndToken | StartWebhook | StopWebhook
-Record = Command | Cordon | Uncordon | RightsRecord
+Record = Command | PartialAdvance | Cordon | Uncordon | RightsRecord
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

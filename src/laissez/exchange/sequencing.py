@@ -16,6 +16,7 @@ from laissez.exchange.records import (
     Cordon,
     EndToken,
     GrantToken,
+    PartialAdvance,
     Record,
     StartWebhook,
     StopWebhook,
@@ -55,6 +56,12 @@ class LetTimePass(msgspec.Struct, frozen=True):
     """The exchange's own instruction, when something falls due and nobody speaks."""
 
 
+class LetSomeTimePass(msgspec.Struct, frozen=True):
+    """The exchange's own, when so much falls due that it acts in parts."""
+
+    most: int
+
+
 class KeepToken(msgspec.Struct, frozen=True):
     """The exchange's own, for an operator who has a token made."""
 
@@ -73,7 +80,15 @@ class DropWebhook(msgspec.Struct, frozen=True):
     webhook: str
 
 
-OwnInstruction = LetTimePass | CloseStatements | KeepToken | DropToken | KeepWebhook | DropWebhook
+OwnInstruction = (
+    LetTimePass
+    | LetSomeTimePass
+    | CloseStatements
+    | KeepToken
+    | DropToken
+    | KeepWebhook
+    | DropWebhook
+)
 
 
 def record_of(
@@ -135,6 +150,10 @@ def _advance(do: LetTimePass, tenant: str, at: int, sequence: int) -> Record:
     return Advance(at)
 
 
+def _advance_partly(do: LetSomeTimePass, tenant: str, at: int, sequence: int) -> Record:
+    return PartialAdvance(at, do.most)
+
+
 def _keep_token(do: KeepToken, tenant: str, at: int, sequence: int) -> Record:
     return GrantToken(at, do.token)
 
@@ -165,6 +184,7 @@ _MAKERS: dict[type, Callable[[Any, str, int, int], Record]] = {
     UncordonScope: _uncordon,
     CloseStatements: _settle,
     LetTimePass: _advance,
+    LetSomeTimePass: _advance_partly,
     KeepToken: _keep_token,
     DropToken: _drop_token,
     KeepWebhook: _keep_webhook,

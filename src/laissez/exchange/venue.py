@@ -24,6 +24,7 @@ from laissez.exchange.records import (
     Cordon,
     EndToken,
     GrantToken,
+    PartialAdvance,
     Record,
     StartWebhook,
     StopWebhook,
@@ -72,6 +73,8 @@ class Venue:
         if isinstance(record, _RIGHTS_RECORDS):
             self.rights.apply(record)
             return ()
+        if isinstance(record, PartialAdvance):
+            return self._advance_partly(record.at, record.most)
         if not self.cordons and not isinstance(record, Cordon | Uncordon):
             return self.market.apply(record)
         events = self._pass_time(record.at)
@@ -94,6 +97,17 @@ class Venue:
             while (due := self.market.next_timer()) is not None and due <= at:
                 events += self._followed(due, self.market.apply(Advance(due)))
         return events + self.market.apply(Advance(at))
+
+    def _advance_partly(self, at: int, most: int) -> tuple[Event, ...]:
+        """Let some of what falls due act; beside cordons from instant to instant, as above."""
+        if not self.cordons:
+            return self.market.advance_partly(at, most)[0]
+        events: tuple[Event, ...] = ()
+        while most > 0 and (due := self.market.next_timer()) is not None and due <= at:
+            happened, acted = self.market.advance_partly(due, most)
+            events += self._followed(due, happened)
+            most -= acted
+        return events if most <= 0 else events + self.market.apply(Advance(at))
 
     def _apply_beside_cordons(self, record: Command) -> tuple[Event, ...]:
         if isinstance(record, AddResource) and (scope := self._cordon_over(record.resource)):

@@ -59,6 +59,18 @@ def _floor_steps(state: State) -> Planned:
                 yield tree.next_boundary(state.now), descent.sequence, descent
 
 
+def is_step_ahead(state: State) -> bool:
+    """May a step of a falling floor still be due at the present instant?"""
+    due = state.agenda.next()
+    if due != state.now or state.agenda.heap[0][1] > FLOOR_STEP:
+        return False
+    return any(
+        tree.next_boundary(due - 1) == due
+        for tree in state.trees.values()
+        if tree.guard.fall and any(descent.pending for descent in tree.descents.values())
+    )
+
+
 # The leaf may have been lost (relinquished, withdrawn) and won again: then it has another hold.
 
 

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 from laissez.market import snapshot
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
-from laissez.market.falling_due import TIMER_KINDS, empty_state
+from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_ahead
 from laissez.market.guards import OFF
 from laissez.market.holding import relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
@@ -108,6 +108,30 @@ class Market:
             state.now, kind, _, subject = timer
             TIMER_KINDS[kind].act(state, subject, events)
 
+    def advance_partly(self, at: int, most: int) -> tuple[Events, int]:
+        """Let what falls due by `at` act, but stop before the next of it as soon as there were
+        `most` events; how many there were, at least one for each thing that acted.
+
+        If it stops, time is at the instant of the last that acted, and the rest of that instant is
+        ahead. Where a step of a falling floor is among that rest it goes on, because a market that
+        is restored takes the steps of its instant for done.
+        """
+        state = self._state
+        if not state.now <= at <= MAX_TIME:
+            return (_refused_time(state.now, at),), 1
+        events: list[Event] = []
+        acted = 0
+        while acted < most or is_step_ahead(state):
+            timer = state.agenda.pop_due(at)
+            if timer is None:
+                state.now = at
+                break
+            before = len(events)
+            state.now, kind, _, subject = timer
+            TIMER_KINDS[kind].act(state, subject, events)
+            acted += max(1, len(events) - before)
+        return tuple(events), acted
+
     def add_resource(
         self, path: str, *, attributes: Mapping[str, str] | None = None, at: int
     ) -> Events:
@@ -196,6 +220,10 @@ class Market:
     def next_timer(self) -> int | None:
         """The next instant at which something falls due."""
         return self._state.agenda.next()
+
+    def count_due(self, at: int, enough: int) -> int:
+        """How many things fall due by `at`; more than enough are not counted."""
+        return self._state.agenda.count_due(at, enough)
 
     def owner(self, path: str) -> str | None:
         """Who holds a resource; None is the operator."""
@@ -395,6 +423,13 @@ class Market:
         return account.settled + sum(
             charge(leaf, self._state.now, at) for leaf in account.holdings.values()
         )
+
+    def owed(self, path: str) -> int:
+        """What the open charge of a resource has come to by now; 0 if nobody holds it."""
+        node = self._state.nodes.get(path)
+        if not isinstance(node, Leaf):
+            return 0
+        return charge(node, self._state.now, self._state.now)
 
     def segments(self, tenant: str, at: int) -> dict[str, tuple[Segment, ...]]:
         """The explanation of what is open, per holding."""

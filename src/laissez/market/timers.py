@@ -56,6 +56,19 @@ class Agenda:
         due = self.next()
         return heappop(self.heap) if due is not None and due <= at else None
 
+    def count_due(self, at: int, enough: int) -> int:
+        """How many things fall due by `at`; it stops counting when there are enough.
+
+        Below an entry of a heap there is nothing earlier, so only what is due is looked at.
+        """
+        heap, found, ahead = self.heap, 0, [0]
+        while ahead and found < enough:
+            place = ahead.pop()
+            if place < len(heap) and heap[place][0] <= at:
+                found += self._stands(heap[place])
+                ahead += (2 * place + 1, 2 * place + 2)
+        return found
+
     def _stands(self, timer: Timer) -> bool:
         _, kind, sequence, subject = timer
         return self._is_alive[kind](subject, sequence)

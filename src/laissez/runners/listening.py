@@ -1,8 +1,10 @@
 """What a tenant is told of itself, gathered in the background until the next step.
 
 The exchange tells things in the order in which they happened, and before it answers what was asked
-after them. So whoever takes the news after having read its state knows everything that led there.
-News carry their sequence number; those that are later than what was read stay for the next step.
+after them; only the past, after a start or a lost connection, comes in pieces that answers
+overtake. So whoever has read its state waits until it has caught up (`catch_up`), and then takes
+the news: it knows everything that led there. News carry their sequence number; those that are later
+than what was read stay for the next step.
 
 After a lost connection the stream goes on where it was. Where the exchange no longer keeps what
 was missed, somebody who reads its state at every step needs nothing special: it is woken.
@@ -34,6 +36,7 @@ class Listening:
         self._client = client
         self._news: list[News] = []
         self._rates: dict[str, int] = {}
+        self._reader: StreamReader | None = None
         self._following: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -42,7 +45,18 @@ class Listening:
             return
         reader = await self._client.open_reader(self.sequence, True, ())
         self.sequence = reader.after
+        self._reader = reader
         self._following = asyncio.create_task(self._follow(reader))
+
+    async def catch_up(self) -> None:
+        """Wait until all is heard that happened before the last answer; raises if it never is.
+
+        Where listening has ended already nothing more comes, until it is opened again.
+        """
+        if self._reader is not None and self._following is not None and not self._following.done():
+            await self._reader.catch_up()
+            for said in self._reader.take_now():
+                self._hear(said)
 
     def take(self, until: int) -> list[News]:
         """The news up to a sequence number; the rest is for later, and soon."""

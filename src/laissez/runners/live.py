@@ -162,6 +162,7 @@ class LiveRun:
     async def _see(self) -> tuple[MarketView, int]:
         """Look, and take note of all that has happened until now."""
         view, sequence = await self._look()
+        await self.listening.catch_up()
         if not self._has_begun:
             self._begin(view)
         self._hear(self.listening.take(sequence), view)

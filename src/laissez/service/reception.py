@@ -27,6 +27,7 @@ from laissez.model import (
     Subscribe,
     Told,
 )
+from laissez.service.outflow import Outflow
 from laissez.service.payers_queue import PayersQueue
 from laissez.service.strangers import Strangers
 from laissez.service.unread import UnreadBytes
@@ -67,6 +68,7 @@ class Reception:
         self.exchange = exchange
         self.office = office
         self.unread = UnreadBytes()
+        self.outflow = Outflow(lambda: exchange.acts_in_parts and exchange.fault is None)
         self.turn = Turn()
         self.strangers = strangers or Strangers()
         self.queue = PayersQueue()

@@ -2,7 +2,7 @@
 
 A frame holds one request or an array of them. Answers gather while a group of commands is being
 applied and leave together, in one frame, because a system call costs more than a command does.
-The stream of a subscriber goes the same way.
+The stream of a subscriber goes the same way, when it is its turn (`outflow`).
 
 Nobody waits long for anybody else. What comes in is paid for with the allowance of whoever sent
 it, by its bytes and by the time that it took; whoever has overdrawn rests, which means that nothing
@@ -450,9 +450,9 @@ class TraderSocket(WSListener):
     def _flush_soon(self) -> None:
         if not self._flush_is_due:
             self._flush_is_due = True
-            self._loop.call_soon(self._flush_pushed)
+            self._reception.outflow.add(self)
 
-    def _flush_pushed(self) -> None:
+    def flush_pushed(self) -> None:
         """A stream to a hundred connections is work, too."""
         begun = monotonic_ns()
         self.flush()

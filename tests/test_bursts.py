@@ -1,0 +1,379 @@
+"""What one tenant can pile up, and what the others notice of it: thousands of things that fall due
+at one instant, orders under way, charges that nobody has counted, streams to many connections."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from laissez.exchange import counting as counting_module
+from laissez.exchange import due, pipeline
+from laissez.exchange.access import Principal, Token
+from laissez.exchange.counting import Counting
+from laissez.exchange.journal import NotDurable
+from laissez.exchange.records import Entry, PartialAdvance, write_entries
+from laissez.exchange.recovery import verify
+from laissez.exchange.sqlite_journal import SqliteJournal
+from laissez.exchange.venue import Venue
+from laissez.market import Market
+from laissez.model import CancelOrder, Instruction, PlaceOrder, Refused, ServiceCode
+from laissez.service import outflow as outflow_module
+from laissez.service.outflow import Outflow
+from test_exchange import (
+    PLENTY,
+    START_US,
+    Door,
+    SlowJournal,
+    Times,
+    entries_of,
+    opened,
+    tenant,
+    until,
+    with_resource,
+)
+
+FEW_ORDERS = msgspec.structs.replace(PLENTY, orders=3)
+
+
+async def ask_in_vain(door: Door, who: Principal, do: Instruction) -> Refused:
+    request_id = door.put(who, do)
+    await door.all_told()
+    return door.caller.refused(request_id)
+
+
+# --- things that fall due at one instant --------------------------------------------------------
+
+
+async def place_all_to_expire(door: Door, count: int, expires: int) -> None:
+    """Orders of ada's on what bob holds, all of which expire at one instant."""
+    await door.ask(tenant("bob"), PlaceOrder("h", 9, 9))
+    for number in range(count):
+        door.put(tenant("ada"), PlaceOrder("h", 5, 5, f"x{number}", expires))
+    await door.all_told()
+
+
+def test_what_falls_due_in_thousands_acts_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry and a message for each part. Between them questions are answered, from a state that
+    the stream has led to; a change waits until all have acted, and a restart finds it all."""
+    monkeypatch.setattr(pipeline, "DUE_AT_ONCE", 10)
+    seen: list[tuple[int, int, int]] = []
+    in_parts: list[bool] = []
+
+    async def run() -> None:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await place_all_to_expire(door, 75, START_US + 1_000)
+            market, feeds = exchange.market, exchange.execution.feeds
+            before = exchange.execution.sequence
+
+            def look() -> None:
+                ends = sum(len(said.events) for said in feeds.of("ada").messages) - 75
+                in_parts.append(exchange.acts_in_parts)
+                seen.append((len(market.orders("ada")), ends, exchange.desk.instant()))
+
+            exchange.on_applied.append(look)
+            times.pass_us(1_500)
+            answer = await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
+            assert answer.sequence == before + 8 and answer.at == START_US + 1_500
+            assert [event.at for event in answer.events] == [START_US + 1_500]
+            assert [count for _, count in journal.appends[-3:]] == [5, 2, 1], "few syncs"
+            digest = exchange.execution.venue.digest()
+        at = START_US + 1_000
+        assert seen[:7] == [(75 - done, done, at) for done in range(10, 80, 10)]
+        assert in_parts[:5] == [True] * 5 and not in_parts[7]
+        assert seen[7] == (0, 75, at + 500)
+        parts = [entry for entry in entries_of(tmp_path) if isinstance(entry.do, PartialAdvance)]
+        assert parts == [Entry(":clock", PartialAdvance(at + 500, 10))] * 7
+        async with opened(SqliteJournal(tmp_path), times) as exchange:
+            assert exchange.execution.venue.digest() == digest
+
+    asyncio.run(run())
+
+
+def test_parts_go_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal that ends in the middle of an instant: the rest of it acts, and first."""
+    monkeypatch.setattr(pipeline, "DUE_AT_ONCE", 10)
+
+    async def run() -> None:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await place_all_to_expire(door, 35, START_US + 1_000)
+        half = SqliteJournal(tmp_path)
+        record = PartialAdvance(START_US + 1_000, 12)
+        data = write_entries([Entry(":clock", record)])
+        half.append(half.head.sequence + 1, 1, record.at, Venue.rules, data)
+        half.close()
+        times.pass_us(1_000)
+        async with opened(SqliteJournal(tmp_path), times) as exchange:
+            assert len(exchange.market.orders("ada")) == 23
+            await until(lambda: exchange.market.orders("ada") == ())
+            verify(exchange.journal)
+
+    asyncio.run(run())
+
+
+def test_what_waits_for_parts_is_refused_when_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing may come before what has fallen due: while that can't be written, changes are refused
+    like any other that can't, and are taken when it can."""
+    monkeypatch.setattr(pipeline, "DUE_AT_ONCE", 10)
+    monkeypatch.setattr(due, "RETRY_S", 0.001)
+
+    async def run() -> None:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await place_all_to_expire(door, 35, START_US + 1_000)
+            journal.failure = NotDurable("full")
+            times.pass_us(1_000)
+            request = door.put(tenant("bob"), PlaceOrder("h", 5, 5, "after"), "key")
+            await door.all_told()
+            assert door.caller.refused(request).code == ServiceCode.NOT_DURABLE
+            assert len(exchange.market.orders("ada")) == 35
+            journal.failure = None
+            await until(lambda: exchange.market.orders("ada") == ())
+            answer = await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"), "key")
+            assert not answer.repeated
+
+    asyncio.run(run())
+
+
+# --- what a tenant may have ---------------------------------------------------------------------
+
+
+def test_orders_under_way_count_as_orders(tmp_path: Path) -> None:
+    """However many are sent before the first is answered, no more of them come to rest than may;
+    what was under way and is there, or was refused, counts once or no more."""
+
+    async def run() -> None:
+        journal = SlowJournal(tmp_path)
+        async with opened(journal) as exchange:
+            door = await with_resource(exchange)
+            await door.ask(tenant("bob"), PlaceOrder("h", 9, 9))
+            ada = Principal(Token("ada", "hash", "tenant", "ada", 0), FEW_ORDERS)
+            journal.let.clear()
+            asked = [door.put(ada, PlaceOrder("h", 5, 5, f"x{number}")) for number in range(3)]
+            asked += [door.put(ada, PlaceOrder("h", 5, 5), "a key") for _ in range(2)]
+            asked.append(door.put(tenant("bob"), PlaceOrder("h", 5, 5)))
+            journal.let.set()
+            await door.all_told()
+            told = [door.caller.told[number] for number in asked]
+            refused = [each.code for each in told if isinstance(each, Refused)]
+            assert refused == [ServiceCode.TOO_MANY_ORDERS] * 2
+            assert exchange.market.order_count("ada") == 3
+            journal.failure = NotDurable("full")
+            await ask_in_vain(door, ada, CancelOrder("x0"))
+            journal.failure = None
+            await door.ask(ada, CancelOrder("x0"))
+            for number in range(4):
+                journal.failure = NotDurable("full")
+                await ask_in_vain(door, ada, PlaceOrder("h", 5, 5, f"y{number}"))
+            journal.failure = None
+            await door.ask(ada, PlaceOrder("h", 5, 5, "z"))
+            assert exchange.market.order_count("ada") == 3
+
+    asyncio.run(run())
+
+
+# --- charges that nobody has counted ------------------------------------------------------------
+
+
+class Cost:
+    """A clock that stands still but for what is read: `counting_us` for a holding that has changes
+    to count, one microsecond for another."""
+
+    def __init__(self, market: Market, counting_us: int) -> None:
+        self.now_us = 0
+        self.counting_us = counting_us
+        self.counted: dict[str, int] = {}
+        self.longest_us = 0
+        self._owed = market.owed
+
+    def now_ns(self) -> int:
+        return self.now_us * 1_000
+
+    def owed(self, path: str, version: int) -> int:
+        is_new = self.counted.get(path) != version
+        self.counted[path] = version
+        self.now_us += self.counting_us if is_new else 1
+        return self._owed(path)
+
+
+def held_market(holdings: int) -> Market:
+    market = Market()
+    market.set_floor("h", 1, at=0)
+    for number in range(holdings):
+        market.add_resource(f"h/r{number % 3}/g{number}", at=0)
+        market.place(f"t{number % 7}", "h", price=1, limit=1_000, order=f"{number}", at=0)
+    return market
+
+
+@pytest.mark.parametrize(
+    ("counting_us", "between"),
+    [(1_000, counting_module.COMMANDS_LEAST), (2, counting_module.COMMANDS_MOST)],
+)
+def test_all_holdings_are_read_as_often_as_their_reading_asks_for(
+    counting_us: int, between: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By turns of bounded length, and each once in a round: after few commands where counting is
+    dear, after many where it is cheap."""
+
+    async def run() -> None:
+        market = held_market(100)
+        cost = Cost(market, counting_us)
+        version = 0
+        monkeypatch.setattr(Market, "owed", lambda _, path: cost.owed(path, version))
+        counting = Counting(market, now_ns=cost.now_ns)
+        for version in range(1, 12):
+            counting.after_group(counting.commands_between)
+            turns, begun = 0, cost.now_us
+            while set(cost.counted.values()) != {version} or len(cost.counted) < 100:
+                at = cost.now_us
+                await asyncio.sleep(0)
+                assert cost.now_us - at <= counting_module.TURN_NS // 1_000 + 2 * counting_us
+                turns += 1
+                assert turns < 200
+            assert cost.now_us - begun < 100 * (counting_us + 1) + 2 * turns
+            await asyncio.sleep(0)
+        assert counting.commands_between == between
+        before = cost.now_us
+        counting.after_group(between - 1)
+        await asyncio.sleep(0)
+        assert cost.now_us == before, "there was nothing to read yet"
+        counting.after_group(1)
+        counting.stop()
+        await asyncio.sleep(0)
+        assert cost.now_us == before
+
+    asyncio.run(run())
+
+
+def test_what_bills_have_counted_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where bills have left little to a round, it comes as soon as if it had counted it itself."""
+
+    async def run() -> None:
+        market = held_market(100)
+        cost = Cost(market, 2)
+        monkeypatch.setattr(Market, "owed", lambda _, path: cost.owed(path, 0))
+        counting = Counting(market, now_ns=cost.now_ns)
+        for _ in range(12):
+            counting.note_bill(counting.commands_between * 100_000)
+            counting.after_group(counting.commands_between)
+            await asyncio.sleep(0.001)
+        assert counting.commands_between == counting_module.COMMANDS_LEAST
+
+    asyncio.run(run())
+
+
+def test_what_is_read_beside_trading_changes_nothing() -> None:
+    """Whether it was read or not: the same bills, the same digest, the same statements."""
+
+    async def run() -> None:
+        read, unread = held_market(30), held_market(30)
+        counting = Counting(read)
+        scopes = ["h", "h/r0", "h/r1", "h/r0/g0", "h/r1/g1"]
+        chance = random.Random(7)
+        for at in range(1, 400):
+            scope, price = chance.choice(scopes), chance.randrange(2, 900)
+            told = [
+                market.place("bob", scope, price=price, limit=price, order=f"b{at}", at=at)
+                if at % 3
+                else market.cancel("bob", f"b{at - 1}", at=at)
+                for market in (read, unread)
+            ]
+            assert told[0] == told[1]
+            counting.after_group(100)
+            await asyncio.sleep(0)
+        assert [read.bill(f"t{n}", 400) for n in range(7)] == [
+            unread.bill(f"t{n}", 400) for n in range(7)
+        ]
+        assert read.settle(at=400) == unread.settle(at=400)
+        assert read.digest() == unread.digest()
+
+    asyncio.run(run())
+
+
+def test_an_exchange_reads_what_its_holdings_owe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After so many commands, without being asked: when a statement closes little is left."""
+    monkeypatch.setattr(counting_module, "COMMANDS_AT_FIRST", 20)
+    monkeypatch.setattr(counting_module, "COMMANDS_MOST", 20)
+    monkeypatch.setattr(counting_module, "COMMANDS_LEAST", 20)
+    read: list[str] = []
+    owed = Market.owed
+
+    def noted(market: Market, path: str) -> int:
+        read.append(path)
+        return owed(market, path)
+
+    monkeypatch.setattr(Market, "owed", noted)
+
+    async def run() -> None:
+        async with opened(SqliteJournal(tmp_path)) as exchange:
+            door = await with_resource(exchange, "h/0", "h/1")
+            await door.ask(tenant("ada"), PlaceOrder("h", 5, 50))
+            for number in range(60):
+                await door.ask(tenant("bob"), PlaceOrder("h/0", 6 + number % 9, order=f"b{number}"))
+            await until(lambda: len(read) >= 2)
+            assert set(read) == {"h/0"} and len(read) <= 10
+
+    asyncio.run(run())
+
+
+# --- streams to many connections ----------------------------------------------------------------
+
+
+class Listener:
+    def __init__(self, sent: list[int | str], name: int, failing: bool = False) -> None:
+        self.sent = sent
+        self.name = name
+        self.failing = failing
+
+    def flush_pushed(self) -> None:
+        self.sent.append(self.name)
+        if self.failing:
+            raise ValueError("gone")
+
+
+def test_streams_go_out_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order in which they were pushed to, with others between turns; one that fails is
+    alone with it."""
+    monkeypatch.setattr(outflow_module, "TURN_NS", 0)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda *_: None)
+        outflow = Outflow(lambda: has_to_wait)
+        has_to_wait = False
+        sent: list[int | str] = []
+        for name in range(5):
+            outflow.add(Listener(sent, name, failing=name == 2))
+
+        def other() -> None:
+            sent.append("other")
+            if len(sent) < 10:
+                loop.call_soon(other)
+
+        loop.call_soon(other)
+        for _ in range(12):
+            await asyncio.sleep(0)
+        assert [each for each in sent if each != "other"] == [0, 1, 2, 3, 4]
+        assert sent[:9] == [0, "other", 1, "other", 2, "other", 3, "other", 4]
+        has_to_wait = True
+        outflow.add(Listener(sent, 5))
+        await asyncio.sleep(2 * outflow_module.WAIT_S)
+        assert 5 not in sent
+        has_to_wait = False
+        await until(lambda: sent[-1] == 5)
+
+    asyncio.run(run())
