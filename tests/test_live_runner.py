@@ -22,7 +22,7 @@ from laissez.runners.entries import RunnerEntry, sentence
 from laissez.runners.live import run_adapter
 from laissez.runners.memory import AdapterMemory, BadMemory, Remembered, alone_with, read_memory
 from laissez.runners.waiting import pause, unless_stopped
-from laissez.service import socket as service_socket
+from laissez.service import following
 from laissez.telemetry import Feed, Reading, Steady, Telemetry
 from serving import Served, served
 
@@ -484,7 +484,7 @@ def test_a_long_past_is_heard_before_the_state_is_explained(
 ) -> None:
     """What was missed comes in pieces, and answers overtake them: it is heard all the same before
     anything is said of what is held, so that a loss has its reason and not only was found."""
-    monkeypatch.setattr(service_socket, "PIECE_MAX", 1)
+    monkeypatch.setattr(following, "PIECE_MAX", 1)
     pool.add("a")
     pool.ada.place(pool.tree, limit="4.00")
     before = Brief((pool.tree,), 1)
