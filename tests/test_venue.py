@@ -14,6 +14,7 @@ from laissez.model import (
     Code,
     Event,
     Expired,
+    FloorSet,
     Place,
     Rejected,
     Relinquish,
@@ -188,18 +189,61 @@ def test_a_part_ends_where_it_was_told_to() -> None:
     assert venue.apply(PartialAdvance(21, 2)) == () and venue.market.now == 21
 
 
-def test_a_part_does_not_end_before_a_step_of_a_falling_floor() -> None:
-    """A market that is restored plans the steps of its floors for later instants than its own."""
+def test_a_part_ends_among_expiries_and_never_among_the_steps_of_floors() -> None:
+    """Where floors step at the instant at which orders expire, the orders act in parts and the
+    steps with the last of them; a market restored in between has the steps ahead of it."""
+    venue = Venue()
+    for tree in ("h", "i"):
+        venue.apply(AddResource(0, f"{tree}/0"))
+        venue.apply(SetGuard(0, tree, fall=1, window=10))
+        venue.apply(SetFloor(0, tree, 9))
+    for tree in ("h", "i"):
+        venue.apply(SetFloor(11, tree, 5))
+    for number in range(4):
+        venue.apply(Place(11, "ada", f"ada/{number}", "h", 1, 1, 20))
+    for left in (3, 2, 1):
+        events = venue.apply(PartialAdvance(25, 1))
+        assert [type(event) for event in events] == [Expired]
+        assert (len(venue.market.orders("ada")), venue.market.floor("h")) == (left, 8)
+        venue = Venue.restore(venue.snapshot())
+        assert (venue.market.now, venue.market.next_timer()) == (20, 20)
+    events = venue.apply(PartialAdvance(25, 1))
+    assert [type(event) for event in events] == [Expired, FloorSet, FloorSet]
+    assert venue.market.floor("h") == venue.market.floor("i") == 7
+    assert Venue.restore(venue.snapshot()).market.next_timer() == venue.market.next_timer() == 30
+
+
+def test_a_part_ends_where_no_step_follows() -> None:
+    """A floor that may not fall at all now, or only at a later instant, is no step ahead: also
+    when an order expires at what is a boundary of its window."""
     venue = Venue()
     venue.apply(AddResource(0, "h/0"))
     venue.apply(SetGuard(0, "h", fall=1, window=10))
     venue.apply(SetFloor(0, "h", 9))
+    venue.apply(SetGuard(1, "h", fall=0, window=10))
     venue.apply(SetFloor(11, "h", 5))
-    for number in range(2):
+    for number in range(3):
         venue.apply(Place(11, "ada", f"ada/{number}", "h", 1, 1, 20))
     venue.apply(PartialAdvance(25, 1))
-    assert venue.market.floor("h") == 7 and venue.market.orders("ada") == ()
+    venue = Venue.restore(venue.snapshot())
+    assert venue.market.next_timer() == 20
+    venue.apply(SetGuard(20, "h", fall=1, window=10))
     assert Venue.restore(venue.snapshot()).market.next_timer() == venue.market.next_timer() == 30
+
+
+def test_what_a_part_leaves_idle_under_a_cordon_leaves_the_market() -> None:
+    """Also what falls idle at the same instant after the end of the part."""
+    venue = Venue()
+    for number in range(3):
+        venue.apply(AddResource(0, f"h/{number}"))
+    venue.apply(SetGuard(0, "h", hold=10))
+    for number in range(3):
+        venue.apply(Place(0, "ada", f"ada/{number}", "h", 2, 2))
+    venue.apply(SetFloor(1, "h", 5))
+    venue.apply(Cordon(1, "h"))
+    while venue.market.count_due(12, 1):
+        venue.apply(PartialAdvance(12, 1))
+    assert venue.market.resources() == () and len(venue.cordons["h"]) == 3
 
 
 def rows_out(venue: Venue) -> list[tuple[str, LeafAttributes, str]]:

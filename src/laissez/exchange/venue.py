@@ -128,11 +128,15 @@ class Venue:
         return self._followed(record.at, self.market.apply(record))
 
     def _followed(self, at: int, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """What happened, and that whatever fell idle under a cordon by it left the market."""
-        for event in events:
+        """What happened, and that whatever fell idle under a cordon by it left the market.
+
+        After a part, taking something out lets the rest of its instant act: that is followed, too.
+        """
+        followed = list(events)
+        for event in followed:
             if isinstance(event, Transferred) and event.new is None and event.reason != "withdrawn":
-                events += self._take_out_if_idle(at, event.resource)
-        return events
+                followed += self._take_out_if_idle(at, event.resource)
+        return tuple(followed)
 
     def _take_out_if_idle(self, at: int, resource: str) -> tuple[Event, ...]:
         is_there = bool(self.market.resources(resource))

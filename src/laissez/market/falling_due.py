@@ -53,22 +53,18 @@ def _step_is_alive(descent: Descent, sequence: int) -> bool:
 
 
 def _floor_steps(state: State) -> Planned:
+    # While orders of the present instant have yet to expire, so have its floors to step.
+    is_ahead = any(order.expires == state.now for order in state.orders.values())
+    since = state.now - is_ahead
     for tree in state.trees.values():
         for descent in tree.descents.values():
             if descent.pending and tree.guard.fall:
-                yield tree.next_boundary(state.now), descent.sequence, descent
+                yield tree.next_boundary(since), descent.sequence, descent
 
 
-def is_step_ahead(state: State) -> bool:
-    """May a step of a falling floor still be due at the present instant?"""
-    due = state.agenda.next()
-    if due != state.now or state.agenda.heap[0][1] > FLOOR_STEP:
-        return False
-    return any(
-        tree.next_boundary(due - 1) == due
-        for tree in state.trees.values()
-        if tree.guard.fall and any(descent.pending for descent in tree.descents.values())
-    )
+def is_step_next(state: State) -> bool:
+    """Is a step of a falling floor the next thing to act at the present instant?"""
+    return state.agenda.next() == state.now and state.agenda.heap[0][1] == FLOOR_STEP
 
 
 # The leaf may have been lost (relinquished, withdrawn) and won again: then it has another hold.

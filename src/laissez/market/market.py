@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 from laissez.market import snapshot
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
-from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_ahead
+from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_next
 from laissez.market.guards import OFF
 from laissez.market.holding import relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
@@ -113,15 +113,16 @@ class Market:
         `most` events; how many there were, at least one for each thing that acted.
 
         If it stops, time is at the instant of the last that acted, and the rest of that instant is
-        ahead. Where a step of a falling floor is among that rest it goes on, because a market that
-        is restored takes the steps of its instant for done.
+        ahead. It does not stop before a step of a falling floor: orders that have yet to expire
+        tell a market that is restored that the steps of its instant are ahead, and nothing else
+        does.
         """
         state = self._state
         if not state.now <= at <= MAX_TIME:
             return (_refused_time(state.now, at),), 1
         events: list[Event] = []
         acted = 0
-        while acted < most or is_step_ahead(state):
+        while acted < most or is_step_next(state):
             timer = state.agenda.pop_due(at)
             if timer is None:
                 state.now = at
