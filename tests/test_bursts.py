@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from laissez.exchange import counting as counting_module
-from laissez.exchange import due, pipeline
+from laissez.exchange import due
+from laissez.exchange import parts as parts_module
 from laissez.exchange.access import Principal, Token
 from laissez.exchange.counting import Counting
 from laissez.exchange.journal import NotDurable
@@ -20,7 +22,14 @@ from laissez.exchange.recovery import verify
 from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.market import Market
-from laissez.model import CancelOrder, Instruction, PlaceOrder, Refused, ServiceCode
+from laissez.model import (
+    CancelOrder,
+    Expired,
+    Instruction,
+    PlaceOrder,
+    Refused,
+    ServiceCode,
+)
 from laissez.service import outflow as outflow_module
 from laissez.service.outflow import Outflow
 from test_exchange import (
@@ -61,7 +70,7 @@ def test_what_falls_due_in_thousands_acts_in_parts(
 ) -> None:
     """An entry and a message for each part. Between them questions are answered, from a state that
     the stream has led to; a change waits until all have acted, and a restart finds it all."""
-    monkeypatch.setattr(pipeline, "DUE_AT_ONCE", 10)
+    monkeypatch.setattr(parts_module, "DUE_AT_ONCE", 10)
     seen: list[tuple[int, int, int]] = []
     in_parts: list[bool] = []
 
@@ -87,7 +96,7 @@ def test_what_falls_due_in_thousands_acts_in_parts(
             digest = exchange.execution.venue.digest()
         at = START_US + 1_000
         assert seen[:7] == [(75 - done, done, at) for done in range(10, 80, 10)]
-        assert in_parts[:5] == [True] * 5 and not in_parts[7]
+        assert in_parts == [True] * 4 + [False, True, False, False], "streams go on between"
         assert seen[7] == (0, 75, at + 500)
         parts = [entry for entry in entries_of(tmp_path) if isinstance(entry.do, PartialAdvance)]
         assert parts == [Entry(":clock", PartialAdvance(at + 500, 10))] * 7
@@ -99,7 +108,7 @@ def test_what_falls_due_in_thousands_acts_in_parts(
 
 def test_parts_go_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal that ends in the middle of an instant: the rest of it acts, and first."""
-    monkeypatch.setattr(pipeline, "DUE_AT_ONCE", 10)
+    monkeypatch.setattr(parts_module, "DUE_AT_ONCE", 10)
 
     async def run() -> None:
         times, journal = Times(), SlowJournal(tmp_path)
@@ -125,7 +134,7 @@ def test_what_waits_for_parts_is_refused_when_there_is_no_room(
 ) -> None:
     """Nothing may come before what has fallen due: while that can't be written, changes are refused
     like any other that can't, and are taken when it can."""
-    monkeypatch.setattr(pipeline, "DUE_AT_ONCE", 10)
+    monkeypatch.setattr(parts_module, "DUE_AT_ONCE", 10)
     monkeypatch.setattr(due, "RETRY_S", 0.001)
 
     async def run() -> None:
@@ -143,6 +152,74 @@ def test_what_waits_for_parts_is_refused_when_there_is_no_room(
             await until(lambda: exchange.market.orders("ada") == ())
             answer = await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"), "key")
             assert not answer.repeated
+
+    asyncio.run(run())
+
+
+def test_streams_go_on_while_the_disk_has_the_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait while parts act. What was told before must not stand still for a disk that does."""
+    monkeypatch.setattr(parts_module, "DUE_AT_ONCE", 10)
+
+    async def run() -> None:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await place_all_to_expire(door, 35, START_US + 1_000)
+            written = len(journal.appends)
+            journal.let.clear()
+            times.pass_us(1_000)
+            door.put(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
+            await until(lambda: len(journal.appends) > written)
+            assert journal.appends[-1][1] == 3, "the disk has the parts"
+            assert not exchange.acts_in_parts
+            journal.let.set()
+            await door.all_told()
+            assert not exchange.acts_in_parts
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_parts_come_in_the_order_of_time_whatever_the_order_of_arrival(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Orders of two tenants that expire at a handful of instants, placed in any order, some of
+    them cancelled: each acts at its own instant, and none before one that was due earlier."""
+    monkeypatch.setattr(parts_module, "DUE_AT_ONCE", 7)
+    chance = random.Random(seed)
+    due_at = {f"x{number}": START_US + 1_000 + chance.randrange(5) for number in range(60)}
+    gone = set(chance.sample(sorted(due_at), 9))
+
+    async def run() -> None:
+        times = Times()
+        async with opened(SqliteJournal(tmp_path), times) as exchange:
+            door = await with_resource(exchange)
+            await door.ask(tenant("bob"), PlaceOrder("h", 9, 9))
+            arrival = chance.sample(sorted(due_at), len(due_at))
+            who = {name: tenant(chance.choice(["ada", "eve"])) for name in arrival}
+            for name in arrival:
+                door.put(who[name], PlaceOrder("h", 5, 5, name, due_at[name]))
+            for name in gone:
+                door.put(who[name], CancelOrder(name))
+            await door.all_told()
+            before = exchange.execution.sequence
+            times.pass_us(2_000)
+            await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
+            feeds = exchange.execution.feeds
+            acted: dict[int, list[Expired]] = {}
+            for said in feeds.of("ada").messages + feeds.of("eve").messages:
+                if said.sequence > before:
+                    ends = [event for event in said.events if isinstance(event, Expired)]
+                    acted.setdefault(said.sequence, []).extend(ends)
+            assert {event.order: event.at for ends in acted.values() for event in ends} == {
+                name: at for name, at in due_at.items() if name not in gone
+            }
+            instants = [[event.at for event in acted[sequence]] for sequence in sorted(acted)]
+            assert all(max(earlier) <= min(later) for earlier, later in pairwise(instants))
+            assert [len(each) for each in instants] == [7] * 7 + [2], "51 in parts of 7"
+            verify(exchange.journal)
 
     asyncio.run(run())
 

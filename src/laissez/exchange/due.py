@@ -5,11 +5,7 @@ exchange that is silent has time pass when the next timer is due, by an entry of
 timers close together need few entries: after one, the next waits `PAUSE_S`, and lets all that
 fell due meanwhile act at once, each at its instant.
 
-Nothing may come before what has fallen due, so if that is very much, everybody who wants a change
-waits for it; but nobody else has to. It acts in parts of `DUE_AT_ONCE` then, each an entry of its
-own: between two of them questions are answered, from a market that is at the instant of what acted
-last. A tenant may have all its orders expire at one instant: one entry for
-20,000 of them held everything up for 60 ms, and was a message of more than a megabyte.
+If very much falls due at once, it acts in parts (`parts`).
 
 A statement period ends after `settle_every_s`, or sooner where so much happens that the market
 remembers more than `steps_kept` changes of pressure: it keeps them to explain what is open, and
@@ -29,7 +25,6 @@ from laissez.model import CloseStatements
 US_PER_S = 1_000_000
 PAUSE_S = 0.05
 RETRY_S = 1.0
-DUE_AT_ONCE = 1_000
 # Counting the steps takes a millisecond in a large market.
 COMMANDS_BETWEEN_COUNTS = 10_000
 

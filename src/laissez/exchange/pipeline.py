@@ -31,7 +31,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -40,24 +39,36 @@ from laissez.exchange.admission import check_allowance, check_form, check_instru
 from laissez.exchange.allowance import AtLeastOne
 from laissez.exchange.clock import Clock
 from laissez.exchange.counting import Counting
-from laissez.exchange.due import DUE_AT_ONCE, Due
+from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
-from laissez.exchange.keys import Kept
+from laissez.exchange.parts import Parts
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
 from laissez.exchange.recovery import ReportProgress, make_ready, no_progress, recover
-from laissez.exchange.sequencing import LetSomeTimePass, OwnInstruction, record_of
+from laissez.exchange.sequencing import LetSomeTimePass, OwnInstruction
+from laissez.exchange.tickets import (
+    CLOCK,
+    OwnTicket,
+    Target,
+    Ticket,
+    UnderWay,
+    entry_of,
+    is_same,
+    key_reused,
+    no_room,
+    not_durable,
+)
 from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.writer import Writer
 from laissez.market import Market
-from laissez.model import Instruction, Notice, PlaceOrder, Refused, ServiceCode
+from laissez.model import Notice, Refused, ServiceCode
+
+__all__ = ("Closed", "Exchange", "Fault", "Settings", "Target", "Ticket")
 
 _log = logging.getLogger("laissez.exchange")
 
-CLOCK = ":clock"  # no tenant can be called that
 GROUP_MAX = 2_000
-PARTS_AT_ONCE = 5
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,42 +81,6 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settle_every_s: AtLeastOne = 3_600
     steps_kept: AtLeastOne = 50_000
     private_webhooks: bool = False
-
-
-class Target(Protocol):
-    """Where a ticket is answered: once, by `answer` or `refuse`, and then by a `flush`."""
-
-    def answer(
-        self,
-        request_id: int,
-        sequence: int,
-        at: int,
-        events: tuple[Notice, ...],
-        repeated: bool,
-    ) -> None: ...
-
-    def refuse(self, refused: Refused) -> None: ...
-
-    def flush(self) -> None: ...
-
-
-class Ticket(msgspec.Struct, gc=False):
-    """A request on its way; `name` (author, key) is noted when the key is found to be new."""
-
-    caller: Principal
-    do: Instruction
-    key: str | None
-    request_id: int
-    target: Target
-    name: tuple[str, str] | None = None
-
-
-class _OwnTicket(msgspec.Struct):
-    """The exchange's own; `done` is told when it has been executed, or why it was not."""
-
-    author: str
-    do: OwnInstruction
-    done: asyncio.Future[None] | None = None
 
 
 class Closed(Exception):
@@ -143,15 +118,10 @@ class Exchange:
         self.fault: Fault | None = None
         self._loop = asyncio.get_running_loop()
         self._writer = Writer(self._loop)
-        self._waiting: list[Ticket | _OwnTicket] = []
+        self._waiting: list[Ticket | OwnTicket] = []
         self._writing = 0
-        self._in_flight: dict[tuple[str, str], Ticket] = {}
-        self._repeated: dict[tuple[str, str], list[Ticket]] = {}
-        self._repeated_count = 0
-        # How many orders each tenant is about to place.
-        self._placing: dict[str, int] = {}
-        # Whoever wants a change waits for all parts: what is not urgent may wait, too.
-        self.acts_in_parts = False
+        self._under_way = UnderWay()
+        self._parts = Parts(self.market, self._act_part)
         self._own: set[asyncio.Future[None]] = set()
         self._is_let_go = False
         self._idle = asyncio.Event()
@@ -169,12 +139,17 @@ class Exchange:
             settle_every_s=self.settings.settle_every_s,
             steps_kept=self.settings.steps_kept,
             is_busy=lambda: self._writing > 0 or bool(self._waiting),
-            hand_in=lambda do: self._enqueue(_OwnTicket(CLOCK, do)),
+            hand_in=lambda do: self._enqueue(OwnTicket(CLOCK, do)),
             on_error=self._stop,
         )
         self._due.set_timer()
         self._counting = Counting(self.market)
         self.desk.on_bill = self._counting.note_bill
+
+    @property
+    def acts_in_parts(self) -> bool:
+        """Does whoever wants a change wait for parts that act? What is not urgent may wait, too."""
+        return self._parts.are_acting
 
     # Authenticate -----------------------------------------------------------------------------
 
@@ -198,17 +173,14 @@ class Exchange:
         if refused is None and ticket.key is not None and self._is_repeated(ticket, ticket.key):
             return
         if refused is None:
-            placing = self._placing.get(caller.name, 0)
+            placing = self._under_way.placing(caller.name)
             refused = check_form(caller, self.market, request_id, do, placing)
         if refused is None and self._is_full():
-            refused = self._no_room(request_id)
+            refused = no_room(request_id, self.closed)
         if refused is not None:
             ticket.target.refuse(refused)
             return
-        if ticket.name is not None:
-            self._in_flight[ticket.name] = ticket
-        if type(do) is PlaceOrder:
-            self._placing[caller.name] = self._placing.get(caller.name, 0) + 1
+        self._under_way.add(ticket)
         self._enqueue(ticket)
 
     async def carry_out(self, author: str, do: OwnInstruction) -> None:
@@ -221,32 +193,24 @@ class Exchange:
         done: asyncio.Future[None] = self._loop.create_future()
         self._own.add(done)
         done.add_done_callback(self._own.discard)
-        self._enqueue(_OwnTicket(author, do, done))
+        self._enqueue(OwnTicket(author, do, done))
         await done
 
     def _is_full(self) -> bool:
-        waiting = len(self._waiting) + self._writing + self._repeated_count
+        waiting = len(self._waiting) + self._writing + self._under_way.repeated_count
         return self.closed is not None or waiting >= self.settings.queue_max
-
-    def _no_room(self, request_id: int) -> Refused:
-        if self.closed is not None:
-            message = "the service is stopping; retry with the same key when it is back"
-            return Refused(request_id, self.closed, message, 1_000)
-        message = "too many requests are waiting; retry with the same key"
-        return Refused(request_id, ServiceCode.BUSY, message, 100)
 
     def _is_repeated(self, ticket: Ticket, key: str) -> bool:
         """Answer a key that was used before."""
         name = (ticket.caller.name, key)
-        first = self._in_flight.get(name)
+        first = self._under_way.find(name)
         if first is not None:
             if first.do != ticket.do:
-                ticket.target.refuse(_key_reused(ticket.request_id))
+                ticket.target.refuse(key_reused(ticket.request_id))
             elif self._is_full():
-                ticket.target.refuse(self._no_room(ticket.request_id))
+                ticket.target.refuse(no_room(ticket.request_id, self.closed))
             else:
-                self._repeated.setdefault(name, []).append(ticket)
-                self._repeated_count += 1
+                self._under_way.add_repeated(name, ticket)
             return True
         sequence = self.execution.keys.sequence(*name)
         if sequence is None:
@@ -255,13 +219,13 @@ class Exchange:
         kept = self.execution.keys.answer(sequence)
         if kept is None:
             ticket.target.answer(ticket.request_id, sequence, 0, NOTHING, True)
-        elif _is_same(ticket, kept):
+        elif is_same(ticket, kept):
             ticket.target.answer(ticket.request_id, sequence, kept.at, kept.events, True)
         else:
-            ticket.target.refuse(_key_reused(ticket.request_id))
+            ticket.target.refuse(key_reused(ticket.request_id))
         return True
 
-    def _enqueue(self, ticket: Ticket | _OwnTicket) -> None:
+    def _enqueue(self, ticket: Ticket | OwnTicket) -> None:
         if self.closed is ServiceCode.NOT_DURABLE or self.fault is not None:
             return  # the exchange's own clock: nobody else gets here then
         self._waiting.append(ticket)
@@ -283,20 +247,19 @@ class Exchange:
     def _hand_to_writer(self) -> None:
         head = self.journal.head
         at = max(self.clock.now(), head.at_us, self.market.now)
-        waiting = self._parts(at)
-        self.acts_in_parts = bool(waiting)
+        waiting: list[Ticket | OwnTicket] = [*self._parts.due(at)]
         if not waiting:
             waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
         group, first = waiting, head.sequence + 1
         try:
-            entries = [_entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
+            entries = [entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
             data = write_entries(entries)
         except Exception:
             group = self._writable(waiting, at)
             if not group:
                 self._after_nothing()
                 return
-            entries = [_entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
+            entries = [entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
             data = write_entries(entries)
         self._writing = len(group)
         rules = self.execution.venue.rules
@@ -305,31 +268,24 @@ class Exchange:
             lambda error: self._written(error, first, group, entries),
         )
 
-    def _parts(self, at: int) -> list[Ticket | _OwnTicket]:
-        """What has to act before anything else can be done at an instant, if it is very much; the
-        last part of it comes with what waits."""
-        due = self.market.count_due(at, PARTS_AT_ONCE * DUE_AT_ONCE + 1)
-        part = _OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))
-        return [part] * ((due - 1) // DUE_AT_ONCE)
-
-    def _writable(self, waiting: list[Ticket | _OwnTicket], at: int) -> list[Ticket | _OwnTicket]:
+    def _writable(self, waiting: list[Ticket | OwnTicket], at: int) -> list[Ticket | OwnTicket]:
         """Those that can be written down; the others are refused."""
         group = []
         for ticket in waiting:
             try:
-                write_entries([_entry_of(ticket, at, 1)])
+                write_entries([entry_of(ticket, at, 1)])
             except Exception as error:
                 self._give_up(ticket, error)
             else:
                 group.append(ticket)
         return group
 
-    def _give_up(self, ticket: Ticket | _OwnTicket, error: Exception) -> None:
+    def _give_up(self, ticket: Ticket | OwnTicket, error: Exception) -> None:
         """What can't be written down is refused alone; nothing of it happened."""
         _log.error("%s can't be sequenced: %s", type(ticket.do).__name__, _named(error))
         message = "this is our fault and is in the log; nothing was changed"
         if isinstance(ticket, Ticket):
-            for each in self._all_who_asked(ticket):
+            for each in self._under_way.end(ticket):
                 code = ServiceCode.INTERNAL_ERROR
                 each.target.refuse(Refused(each.request_id, code, message))
                 each.target.flush()
@@ -348,7 +304,7 @@ class Exchange:
         self,
         error: BaseException | None,
         first: int,
-        group: list[Ticket | _OwnTicket],
+        group: list[Ticket | OwnTicket],
         entries: list[Entry],
     ) -> None:
         """A group is durable, or it is not: execute and answer it, or refuse it whole."""
@@ -358,7 +314,6 @@ class Exchange:
         are_parts = isinstance(group[0].do, LetSomeTimePass)
         try:
             if error is not None:
-                self.acts_in_parts = False
                 if are_parts:  # what waits can't come before them
                     waiting, self._waiting = self._waiting, []
                     group = group + waiting
@@ -367,7 +322,7 @@ class Exchange:
                 return
             if are_parts:
                 self._writing = len(group)
-                self._act_in_parts(first, entries)
+                self._parts.act(first, entries)
                 return
             if self._waiting:
                 self._sequence()
@@ -379,20 +334,19 @@ class Exchange:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)
 
-    def _act_in_parts(self, first: int, entries: list[Entry]) -> None:
-        """Execute the first of these entries, and each of the others in a turn of its own."""
+    def _act_part(self, first: int, entry: Entry, left: int) -> bool:
+        """Execute a part of what has fallen due, of a group in which so many are left."""
         try:
-            if self._execute(first, entries[:1]) is None:
-                return
-            self._writing = len(entries) - 1
-            if self._writing:
-                self._loop.call_soon(self._act_in_parts, first + 1, entries[1:])
-            elif self._waiting:
+            if self._execute(first, [entry]) is None:
+                return False
+            self._writing = left
+            if not left and self._waiting:
                 self._sequence()
             self._after_group(1)
         except Exception as fault:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)
+        return self.fault is None
 
     def _execute(self, first: int, entries: list[Entry]) -> list[tuple[Notice, ...]] | None:
         """What each author is told; None if the exchange had to stop."""
@@ -426,7 +380,7 @@ class Exchange:
 
     def _answer(
         self,
-        group: list[Ticket | _OwnTicket],
+        group: list[Ticket | OwnTicket],
         entries: list[Entry],
         told: list[tuple[Notice, ...]],
     ) -> None:
@@ -434,12 +388,12 @@ class Exchange:
         first = self.execution.sequence - len(entries) + 1
         at = entries[-1].do.at  # the instant of the whole group
         for sequence, (ticket, events) in enumerate(zip(group, told, strict=True), first):
-            if type(ticket) is _OwnTicket:
+            if type(ticket) is OwnTicket:
                 if ticket.done is not None and not ticket.done.done():
                     ticket.done.set_result(None)
                 continue
             assert isinstance(ticket, Ticket)
-            for each in self._all_who_asked(ticket):
+            for each in self._under_way.end(ticket):
                 try:
                     each.target.answer(each.request_id, sequence, at, events, each is not ticket)
                 except Exception as error:
@@ -454,39 +408,16 @@ class Exchange:
             except Exception as error:
                 _log.error("answers could not be sent: %s", _named(error))
 
-    def _refuse_group(self, error: BaseException, group: list[Ticket | _OwnTicket]) -> None:
+    def _refuse_group(self, error: BaseException, group: list[Ticket | OwnTicket]) -> None:
         targets: set[Target] = set()
         for ticket in group:
             if isinstance(ticket, Ticket):
-                for each in self._all_who_asked(ticket):
-                    each.target.refuse(_not_durable(each.request_id, error))
+                for each in self._under_way.end(ticket):
+                    each.target.refuse(not_durable(each.request_id, error))
                     targets.add(each.target)
             elif ticket.done is not None and not ticket.done.done():
                 ticket.done.set_exception(error)
         self._flush(targets)
-
-    def _all_who_asked(self, ticket: Ticket) -> tuple[Ticket, ...]:
-        """A ticket, and those that came with the same key while it was under way: which it is no
-        longer."""
-        if type(ticket.do) is PlaceOrder:
-            self._note_placed(ticket.caller.name)
-        name = ticket.name
-        if name is None:
-            return (ticket,)
-        del self._in_flight[name]
-        if name not in self._repeated:
-            return (ticket,)
-        repeated = self._repeated.pop(name)
-        self._repeated_count -= len(repeated)
-        return (ticket, *repeated)
-
-    def _note_placed(self, tenant: str) -> None:
-        """An order that was about to be placed is there now, or was refused."""
-        left = self._placing[tenant] - 1
-        if left:
-            self._placing[tenant] = left
-        else:
-            del self._placing[tenant]
 
     def _after_group(self, commands: int) -> None:
         for tell in self.on_applied:
@@ -558,37 +489,6 @@ class Exchange:
         self.journal.close()
 
 
-def _entry_of(ticket: Ticket | _OwnTicket, at: int, sequence: int) -> Entry:
-    if isinstance(ticket, _OwnTicket):
-        return Entry(ticket.author, record_of(ticket.do, None, at, sequence))
-    caller = ticket.caller
-    return Entry(caller.name, record_of(ticket.do, caller.tenant, at, sequence), ticket.key)
-
-
 def _named(error: BaseException) -> str:
     """An error in a line; what a tenant has sent may be in its text, so it is kept short."""
     return f"{type(error).__name__}: {error}"[:200]
-
-
-def _is_same(ticket: Ticket, kept: Kept) -> bool:
-    """Is this the instruction that the key was used for?"""
-    return record_of(ticket.do, ticket.caller.tenant, kept.at, kept.sequence) == kept.record
-
-
-def _key_reused(request_id: int) -> Refused:
-    return Refused(
-        request_id,
-        ServiceCode.KEY_REUSED,
-        "this key was used for something else; use a new key for a new request",
-    )
-
-
-def _not_durable(request_id: int, error: BaseException) -> Refused:
-    if isinstance(error, NotDurable):
-        message = "the journal's disk is full, and nothing was changed; retry with the same key"
-    else:
-        message = (
-            "the journal's disk failed, and whether this was written is not known; retry with "
-            "the same key when the service is back"
-        )
-    return Refused(request_id, ServiceCode.NOT_DURABLE, message, 1_000)

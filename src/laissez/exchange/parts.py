@@ -1,0 +1,51 @@
+"""What falls due in thousands acts in parts.
+
+Nothing may come before what has fallen due, so if that is very much, everybody who wants a change
+waits for it; but nobody else has to. It acts in parts of `DUE_AT_ONCE` then, each an entry of its
+own and executed in a turn of its own: between two of them questions are answered, from a market
+that is at the instant of what acted last. A tenant may have all its orders expire at one instant:
+one entry for 20,000 of them held everything up for 60 ms, and was a message of more than a
+megabyte.
+
+`PARTS_AT_ONCE` of them share a sync. Streams wait while parts act, so that it is over sooner; while
+the disk has the next of them they go on, for that may take long and costs nobody's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from laissez.exchange.records import Entry
+from laissez.exchange.sequencing import LetSomeTimePass
+from laissez.exchange.tickets import CLOCK, OwnTicket
+from laissez.market import Market
+
+DUE_AT_ONCE = 1_000
+PARTS_AT_ONCE = 5
+
+
+class Parts:
+    """`act` executes one part, told its place in the journal and how many of its group are left;
+    it says whether these may follow."""
+
+    def __init__(self, market: Market, act: Callable[[int, Entry, int], bool]) -> None:
+        self._market = market
+        self._act = act
+        self._loop = asyncio.get_running_loop()
+        self.are_acting = False
+
+    def due(self, at: int) -> list[OwnTicket]:
+        """What has to act before anything else can be done at an instant, if it is very much; the
+        last part of it comes with what waits."""
+        due = self._market.count_due(at, PARTS_AT_ONCE * DUE_AT_ONCE + 1)
+        return [OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))] * ((due - 1) // DUE_AT_ONCE)
+
+    def act(self, first: int, entries: list[Entry]) -> None:
+        """Execute the first of these entries, and each of the others in a turn of its own."""
+        left = len(entries) - 1
+        self.are_acting = left > 0
+        if not self._act(first, entries[0], left):
+            self.are_acting = False
+        elif left:
+            self._loop.call_soon(self.act, first + 1, entries[1:])
