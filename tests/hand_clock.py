@@ -18,10 +18,11 @@ from laissez.exchange.access import Principal
 from serving import Served
 
 NS_PER_MS = 1_000_000
+PAID_FOR = ("laissez.service.", "laissez.exchange.pipeline", "laissez.exchange.tickets")
 
 
 class HandClock:
-    """The monotonic clock of the doors, moved by hand."""
+    """The monotonic clock of the doors and of commands, moved by hand."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._patch = patch
@@ -35,8 +36,9 @@ class HandClock:
         self._now_ns += ms * NS_PER_MS
 
     def patch_doors(self, name: str, value: Any) -> None:
-        """Wherever a module of the service knows something by this name, it is this."""
-        modules = [m for m in tuple(sys.modules) if m.startswith("laissez.service.")]
+        """Wherever the service, or who has its callers pay for commands, knows something by this
+        name, it is this."""
+        modules = [m for m in tuple(sys.modules) if m.startswith(PAID_FOR)]
         found = [m for m in modules if hasattr(sys.modules[m], name)]
         assert found, f"no module of the service has {name}"
         for module in found:

@@ -19,11 +19,14 @@ from hand_clock import HandClock, rest_ms, rests
 from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.questions import Desk
+from laissez.exchange.venue import Venue
 from laissez.model import (
+    Answer,
     AskOrders,
     AskStatus,
     Happened,
     OfferResource,
+    Place,
     PlaceOrder,
     Refused,
     Reply,
@@ -293,6 +296,37 @@ def test_little_is_read_at_once(tmp_path: Path, arrived: list[int]) -> None:
 
 
 # What is told -------------------------------------------------------------------------------------
+
+
+SLOW = {
+    "executed": (Venue, "apply", lambda venue, record: 10 * (type(record) is Place)),
+    "answered": (TraderSocket, "answer", lambda socket, *told: 10 * is_ada(socket.principal)),
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_a_command_is_paid_for_by_who_sent_it(
+    tmp_path: Path, clock: HandClock, asked: list[str], what: str
+) -> None:
+    """For the time that it took to execute and to answer, also if it moves thousands of others'
+    holdings: its sender rests afterwards, and nobody else."""
+    owner, name, cost_ms = SLOW[what]
+    with (
+        limited(tmp_path, LITTLE_WORK) as exchange,
+        dial(exchange, "operator") as operator,
+        dial(exchange, "ada") as ada,
+        dial(exchange, "bob") as bob,
+    ):
+        operator.ask(OfferResource("h100/a/g0"))
+        clock.slow_down(owner, name, cost_ms)
+        assert isinstance(ada.ask(PlaceOrder("h100", 1, 1)), Answer)
+        wait_until(lambda: rest_ms(exchange, clock, "ada") == 19)
+        (number,) = ada.send(AskStatus())
+        for _ in range(3):
+            assert isinstance(bob.ask(AskStatus()), Reply)
+        assert set(asked) == {"bob"} and not rests(exchange, clock, "bob")
+        clock.let_pass(19)
+        hear(ada, number)
 
 
 def test_a_stream_is_paid_for_by_who_hears_it(tmp_path: Path, clock: HandClock) -> None:

@@ -30,7 +30,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import monotonic_ns
 
 import msgspec
 
@@ -53,6 +54,7 @@ from laissez.exchange.tickets import (
     Target,
     Ticket,
     UnderWay,
+    charge,
     entry_of,
     is_same,
     key_reused,
@@ -326,7 +328,7 @@ class Exchange:
                 return
             if self._waiting:
                 self._sequence()
-            told = self._execute(first, entries)
+            told = self._execute(first, group, entries)
             if told is not None:
                 self._answer(group, entries, told)
                 self._after_group(len(group))
@@ -334,10 +336,10 @@ class Exchange:
             self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
             _log.error("the fault", exc_info=fault)
 
-    def _act_part(self, first: int, entry: Entry, left: int) -> bool:
+    def _act_part(self, first: int, part: OwnTicket, entry: Entry, left: int) -> bool:
         """Execute a part of what has fallen due, of a group in which so many are left."""
         try:
-            if self._execute(first, [entry]) is None:
+            if self._execute(first, [part], [entry]) is None:
                 return False
             self._writing = left
             if not left and self._waiting:
@@ -348,7 +350,9 @@ class Exchange:
             _log.error("the fault", exc_info=fault)
         return self.fault is None
 
-    def _execute(self, first: int, entries: list[Entry]) -> list[tuple[Notice, ...]] | None:
+    def _execute(
+        self, first: int, group: Sequence[Ticket | OwnTicket], entries: list[Entry]
+    ) -> list[tuple[Notice, ...]] | None:
         """What each author is told; None if the exchange had to stop."""
         if self.fault is not None:
             return None
@@ -356,10 +360,11 @@ class Exchange:
             self._stop(f"entry {first} is in the journal, and {self.execution.sequence + 1} is due")
             return None
         execute, told = self.execution.execute, []
-        entry = entries[0]
+        entry, now_ns = entries[0], monotonic_ns()
         try:
-            for entry in entries:
+            for ticket, entry in zip(group, entries, strict=True):
                 told.append(execute(entry))
+                now_ns = charge(ticket, now_ns)
                 do = entry.do
                 if type(do) is GrantToken or type(do) is EndToken:
                     self._renew_access(do)
@@ -385,6 +390,7 @@ class Exchange:
         told: list[tuple[Notice, ...]],
     ) -> None:
         targets: set[Target] = set()
+        now_ns = monotonic_ns()
         first = self.execution.sequence - len(entries) + 1
         at = entries[-1].do.at  # the instant of the whole group
         for sequence, (ticket, events) in enumerate(zip(group, told, strict=True), first):
@@ -399,6 +405,7 @@ class Exchange:
                 except Exception as error:
                     _log.error("an answer could not be given: %s", _named(error))
                 targets.add(each.target)
+            now_ns = charge(ticket, now_ns)
         self._flush(targets)
 
     def _flush(self, targets: set[Target]) -> None:
