@@ -22,9 +22,13 @@ from typing import Annotated
 
 import msgspec
 
+from laissez.exchange.clock import NS_PER_US
+
 US_PER_S = 1_000_000
-NS_PER_US = 1_000
 NS_PER_S = 1_000_000_000
+TURN_NS = 2_000_000
+"""So long the loop is busy with one thing before it is another's turn."""
+
 WORK_AT_ONCE_NS = 5_000_000
 """So long may the loop be busy for one party before it rests."""
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from laissez.exchange.access import BadToken, Principal, new_token
 from laissez.exchange.addresses import why_not_an_address
+from laissez.exchange.allowance import US_PER_S
 from laissez.exchange.journal import JournalFailed, NotDurable
 from laissez.exchange.pipeline import Closed, Exchange
 from laissez.exchange.records import Webhook
@@ -38,7 +39,6 @@ from laissez.model import (
     WebhookRemoved,
 )
 
-US_PER_S = 1_000_000
 NOTE_MAX = 200
 LIFETIME_S_MAX = 100 * 365 * 86_400
 WEBHOOKS_MAX = 16

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Callable
 from time import monotonic_ns
 
-from laissez.exchange.allowance import Allowance
+from laissez.exchange.allowance import NS_PER_S, Allowance
 from laissez.service.timed import in_timed_steps
 
 _log = logging.getLogger("laissez.entrance")
@@ -40,7 +40,6 @@ DESCRIPTORS_KEPT = 128
 ACCEPTED_AT_ONCE = 4
 """A few, then it is others' turn."""
 
-NS_PER_S = 1_000_000_000
 REST_NS_LEAST = 2_000_000
 """The loop's timers know nothing shorter."""
 

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
-TURN_NS = 2_000_000
+from laissez.exchange.allowance import TURN_NS
+
 WAIT_S = 0.002
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
+from laissez.exchange.allowance import NS_PER_S
 from laissez.service.strangers import Payer
 
-NS_PER_S = 1_000_000_000
 REST_NS_LEAST = 2_000_000
 
 

@@ -38,6 +38,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from laissez.exchange.access import BYTES_UNSETTLED, WORK_UNSETTLED_NS, Principal
 from laissez.exchange.admission import check_question
+from laissez.exchange.allowance import NS_PER_S, TURN_NS
 from laissez.model import (
     Administered,
     Answer,
@@ -62,10 +63,6 @@ REQUESTS_PER_FRAME_MAX = 1_000
 UNREAD_BYTES_MAX = 4 << 20
 MUCH_AT_ONCE = 8 * 1024
 NOTICED_BYTES = 64 * 1024
-TURN_NS = 2_000_000
-"""So long one connection is served before it is another's turn."""
-
-NS_PER_S = 1_000_000_000
 FAREWELL_S = 5
 # What picows copies at once when it sends. It queues anything longer behind a header that it does
 # not copy, and writes over that header with the next frame if the socket is full.

@@ -6,7 +6,8 @@ its last, so that dripping helps nobody; it stands still while nothing is read f
 
 from __future__ import annotations
 
-NS_PER_S = 1_000_000_000
+from laissez.exchange.allowance import NS_PER_S
+
 MESSAGE_S = 10
 """So long a message may take, like the body of a request."""
 
