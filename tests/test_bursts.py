@@ -15,6 +15,7 @@ from laissez.exchange import counting as counting_module
 from laissez.exchange import due
 from laissez.exchange import parts as parts_module
 from laissez.exchange.access import Principal, Token
+from laissez.exchange.allowance import TURN_NS
 from laissez.exchange.counting import Counting
 from laissez.exchange.journal import NotDurable
 from laissez.exchange.records import Entry, PartialAdvance, write_entries
@@ -23,6 +24,8 @@ from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.market import Market
 from laissez.model import (
+    AskBill,
+    AskTenants,
     CancelOrder,
     Expired,
     Instruction,
@@ -40,6 +43,7 @@ from test_exchange import (
     Times,
     entries_of,
     opened,
+    operator,
     tenant,
     until,
     with_resource,
@@ -264,6 +268,10 @@ def test_orders_under_way_count_as_orders(tmp_path: Path) -> None:
 # --- charges that nobody has counted ------------------------------------------------------------
 
 
+def fail(what: str, error: Exception) -> None:
+    raise AssertionError(what) from error
+
+
 class Cost:
     """A clock that stands still but for what is read: `counting_us` for a holding that has changes
     to count, one microsecond for another."""
@@ -309,14 +317,14 @@ def test_all_holdings_are_read_as_often_as_their_reading_asks_for(
         cost = Cost(market, counting_us)
         version = 0
         monkeypatch.setattr(Market, "owed", lambda _, path: cost.owed(path, version))
-        counting = Counting(market, now_ns=cost.now_ns)
+        counting = Counting(market, on_error=fail, now_ns=cost.now_ns)
         for version in range(1, 12):
             counting.after_group(counting.commands_between)
             turns, begun = 0, cost.now_us
             while set(cost.counted.values()) != {version} or len(cost.counted) < 100:
                 at = cost.now_us
                 await asyncio.sleep(0)
-                assert cost.now_us - at <= counting_module.TURN_NS // 1_000 + 2 * counting_us
+                assert cost.now_us - at <= TURN_NS // 1_000 + 2 * counting_us
                 turns += 1
                 assert turns < 200
             assert cost.now_us - begun < 100 * (counting_us + 1) + 2 * turns
@@ -341,12 +349,48 @@ def test_what_bills_have_counted_counts(monkeypatch: pytest.MonkeyPatch) -> None
         market = held_market(100)
         cost = Cost(market, 2)
         monkeypatch.setattr(Market, "owed", lambda _, path: cost.owed(path, 0))
-        counting = Counting(market, now_ns=cost.now_ns)
+        counting = Counting(market, on_error=fail, now_ns=cost.now_ns)
         for _ in range(12):
-            counting.note_bill(counting.commands_between * 100_000)
+            counting.note_bill(100, counting.commands_between * 100_000)
             counting.after_group(counting.commands_between)
             await asyncio.sleep(0.001)
         assert counting.commands_between == counting_module.COMMANDS_LEAST
+
+    asyncio.run(run())
+
+
+def test_what_bills_have_only_read_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bill that is asked for again and again reads its holdings, and there is no more to count
+    for that: rounds stay as rare as they were."""
+
+    async def run() -> None:
+        market = held_market(100)
+        cost = Cost(market, 2)
+        monkeypatch.setattr(Market, "owed", lambda _, path: cost.owed(path, 0))
+        counting = Counting(market, on_error=fail, now_ns=cost.now_ns)
+        for _ in range(12):
+            for _ in range(10_000):
+                counting.note_bill(100, 100_000)
+            counting.after_group(counting.commands_between)
+            await asyncio.sleep(0.001)
+        assert counting.commands_between == counting_module.COMMANDS_MOST
+
+    asyncio.run(run())
+
+
+def test_the_desk_says_what_its_bills_have_read(tmp_path: Path) -> None:
+    """One bill, and the bills of a page of tenants: how many holdings were read for them."""
+
+    async def run() -> None:
+        async with opened(SqliteJournal(tmp_path)) as exchange:
+            door = await with_resource(exchange, "h/0", "h/1", "h/2")
+            for name in ("ada", "ada", "bob"):
+                await door.ask(tenant(name), PlaceOrder("h", 5, 50))
+            read: list[int] = []
+            exchange.desk.on_bill = lambda holdings, took_ns: read.append(holdings)
+            exchange.desk.answer(tenant("ada"), AskBill())
+            exchange.desk.answer(operator(), AskTenants())
+            assert read == [2, 3]
 
     asyncio.run(run())
 
@@ -356,7 +400,7 @@ def test_what_is_read_beside_trading_changes_nothing() -> None:
 
     async def run() -> None:
         read, unread = held_market(30), held_market(30)
-        counting = Counting(read)
+        counting = Counting(read, on_error=fail)
         scopes = ["h", "h/r0", "h/r1", "h/r0/g0", "h/r1/g1"]
         chance = random.Random(7)
         for at in range(1, 400):
@@ -403,6 +447,28 @@ def test_an_exchange_reads_what_its_holdings_owe(
                 await door.ask(tenant("bob"), PlaceOrder("h/0", 6 + number % 9, order=f"b{number}"))
             await until(lambda: len(read) >= 2)
             assert set(read) == {"h/0"} and len(read) <= 10
+
+    asyncio.run(run())
+
+
+def test_a_start_counts_what_nobody_has_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any command comes: all that was executed again is uncounted."""
+    read: list[str] = []
+    owed = Market.owed
+
+    def noted(market: Market, path: str) -> int:
+        read.append(path)
+        return owed(market, path)
+
+    async def run() -> None:
+        async with opened(SqliteJournal(tmp_path)) as exchange:
+            door = await with_resource(exchange)
+            await door.ask(tenant("ada"), PlaceOrder("h", 5, 50))
+        monkeypatch.setattr(Market, "owed", noted)
+        async with opened(SqliteJournal(tmp_path)):
+            await until(lambda: "h/0" in read)
 
     asyncio.run(run())
 

@@ -18,18 +18,19 @@ import pytest
 from faults.ordeal import SETTINGS
 from faults.process import Service
 from faults.talk import ask
+from laissez.exchange import counting, parts, pipeline, upkeep
 from laissez.exchange import execution as execution_module
-from laissez.exchange import pipeline, upkeep
 from laissez.exchange.access import new_token
 from laissez.exchange.feeds import Feeds
 from laissez.exchange.journal import JournalFailed
 from laissez.exchange.keys import Keys
 from laissez.exchange.pipeline import Closed, Exchange, Fault, Settings
-from laissez.exchange.records import Entry, write_entries
+from laissez.exchange.records import Entry, PartialAdvance, write_entries
 from laissez.exchange.recovery import NotExecuted, recover, verify
 from laissez.exchange.sequencing import DropToken, KeepToken
 from laissez.exchange.snapshots import Child
 from laissez.exchange.sqlite_journal import SqliteJournal
+from laissez.exchange.upkeep import Upkeep
 from laissez.exchange.venue import Venue
 from laissez.market import Market
 from laissez.model import Answer, AskStatus, OfferResource, PlaceOrder, Refused, ServiceCode
@@ -127,6 +128,101 @@ def test_a_fault_after_the_journal_ends_it(
         state = recover(journal, 100).venue
         assert state.market.owner("h/0") == "ada"
         assert verify(journal).digest == state.digest()
+
+
+IN_PARTS: list[tuple[Any, str]] = [
+    (Venue, "apply"),
+    (Market, "advance_partly"),
+    (execution_module, "notices"),
+    (Feeds, "of"),
+    (Feeds, "publish_all"),
+    (Market, "next_timer"),
+    (Upkeep, "after_group"),
+]
+
+
+@pytest.mark.parametrize(
+    ("where", "name"), IN_PARTS, ids=lambda each: getattr(each, "__name__", each)
+)
+def test_a_fault_between_parts_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+) -> None:
+    """Of what falls due in parts, all that share a sync are durable when the first acts: none of
+    them acts after a fault, nobody is answered, and mended the journal is replayed whole."""
+    failures: list[Exception] = []
+    switch = Switch()
+    monkeypatch.setattr(parts, "DUE_AT_ONCE", 10)
+    monkeypatch.setattr(where, name, switch.over(getattr(where, name)))
+
+    async def run() -> None:
+        times, journal = Times(), SqliteJournal(tmp_path)
+        exchange = Exchange(journal, clock=times.clock())
+        exchange.on_failure = failures.append
+        door = await with_resource(exchange)
+        await door.ask(tenant("bob"), PlaceOrder("h", 9, 9))
+        for number in range(45):
+            door.put(tenant("ada"), PlaceOrder("h", 5, 5, f"x{number}", START_US + 1_000))
+        await door.all_told()
+        told, sequence = dict(door.caller.told), exchange.execution.sequence
+
+        def fail_from_here() -> None:
+            switch.is_on = exchange.execution.sequence >= sequence + 2
+
+        exchange.on_applied.append(fail_from_here)
+        times.pass_us(2_000)
+        door.put(tenant("bob"), PlaceOrder("h", 5, 5, "after"), "key")
+        await until(lambda: exchange.fault is not None)
+        switch.is_on = False
+        exchange.on_applied.clear()
+        await asyncio.sleep(0.05)
+        assert exchange.execution.sequence <= sequence + 3 and not exchange.acts_in_parts
+        assert door.caller.told == told and len(exchange.market.orders("ada")) >= 15
+        await exchange.close()
+
+    asyncio.run(run())
+    assert switch.failures > 0 and len(failures) == 1
+    assert [type(entry.do) for entry in entries_of(tmp_path)[-4:]] == [PartialAdvance] * 4
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        assert journal.snapshots() == []
+        assert len(recover(journal, 100).venue.market.orders("ada")) == 5
+        verify(journal)
+
+
+@pytest.mark.parametrize("name", ["owed", "holdings", "tenants"])
+def test_a_fault_while_counting_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """What is owed is counted beside trading, and half a count is a state that nobody knows: not
+    another answer, no snapshot; mended, the journal is replayed whole."""
+    failures: list[Exception] = []
+    switch = Switch()
+    for bound in ("COMMANDS_AT_FIRST", "COMMANDS_LEAST", "COMMANDS_MOST"):
+        monkeypatch.setattr(counting, bound, 3)
+    monkeypatch.setattr(Market, name, switch.over(getattr(Market, name)))
+
+    async def run() -> None:
+        exchange = Exchange(SqliteJournal(tmp_path))
+        exchange.on_failure = failures.append
+        door = await with_resource(exchange)
+        await door.ask(tenant("ada"), PlaceOrder("h", 5, 9))
+        await asyncio.sleep(0.01)
+        switch.is_on = True
+        for number in range(3):
+            door.put(tenant("ada"), PlaceOrder("h", 4, 4, f"x{number}"))
+        await until(lambda: exchange.fault is not None)
+        switch.is_on = False
+        late = door.put(tenant("ada"), PlaceOrder("h", 3, 3, "late"))
+        await asyncio.sleep(0.05)
+        assert late not in door.caller.told
+        assert exchange.closed is ServiceCode.INTERNAL_ERROR
+        await exchange.close()
+
+    asyncio.run(run())
+    assert switch.failures == 1
+    assert len(failures) == 1 and "took no snapshot" in str(failures[0])
+    with contextlib.closing(SqliteJournal(tmp_path)) as journal:
+        assert journal.snapshots() == [] and journal.head.sequence == 5
+        verify(journal)
 
 
 def test_a_fault_in_one_request_is_refused_alone(

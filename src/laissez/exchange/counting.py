@@ -9,8 +9,12 @@ beside trading, in rounds, by turns of two milliseconds.
 
 When the next round is due is found by trying: what a round took more than reading it all again at
 once, by the commands since the last one, is what a command costs in it; and so many may come as
-cost little together, or several times what is lost by reading at all. Time is that of the
+cost little together, or several times what is lost by reading at all. What a bill took is split in
+the same way: so much for reading its holdings at all, the rest was counting. Time is that of the
 processor: on a busy machine nothing costs more.
+
+The first round begins at once: what was executed again at a start has not been counted, and is more
+than comes between two rounds.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ import asyncio
 from collections.abc import Callable
 from time import thread_time_ns
 
+from laissez.exchange.allowance import TURN_NS
 from laissez.market import Market
 
-TURN_NS = 2_000_000
 LITTLE_NS = 10_000_000
 """So long may what is uncounted take to count, unless reading costs more than that anyway."""
 
@@ -37,16 +41,27 @@ READING_NS_PER_COMMAND = 500
 
 
 class Counting:
-    def __init__(self, market: Market, *, now_ns: Callable[[], int] = thread_time_ns) -> None:
+    """`on_error` is told of a fault: what was half counted is a state that nobody knows."""
+
+    def __init__(
+        self,
+        market: Market,
+        *,
+        on_error: Callable[[str, Exception], None],
+        now_ns: Callable[[], int] = thread_time_ns,
+    ) -> None:
         self._market = market
+        self._on_error = on_error
         self._now_ns = now_ns
         self._loop = asyncio.get_running_loop()
         self._is_over = False
         self._turn: asyncio.Handle | None = None
         self.commands_between = COMMANDS_AT_FIRST
-        self._commands = COMMANDS_AT_FIRST  # what was read back from a journal is not counted
+        self._commands = COMMANDS_AT_FIRST
         self._elsewhere_ns = 0
+        self._elsewhere = 0
         self._begin(0)
+        self.after_group(0)
 
     def _begin(self, commands: int) -> None:
         self._is_reading = False
@@ -67,8 +82,9 @@ class Counting:
             self._tenants = list(self._market.tenants())
             self._take_turn_soon()
 
-    def note_bill(self, took_ns: int) -> None:
-        """A bill has counted what a round will not find any more."""
+    def note_bill(self, holdings: int, took_ns: int) -> None:
+        """Bills have read so many holdings, and counted what a round will not find any more."""
+        self._elsewhere += holdings
         self._elsewhere_ns += took_ns
 
     def stop(self) -> None:
@@ -81,32 +97,42 @@ class Counting:
             self._turn = self._loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
+        try:
+            self._read_on()
+        except Exception as error:
+            self.stop()
+            self._on_error("what is owed could not be counted", error)
+
+    def _read_on(self) -> None:
         owed, now_ns = self._market.owed, self._now_ns
-        begun, path = now_ns(), ""
-        while now_ns() - begun < TURN_NS:
-            if not self._resources:
-                if not self._tenants:
-                    self._end_round(begun)
-                    return
+        begun, path, is_over = now_ns(), "", False
+        while now_ns() - begun < TURN_NS and not is_over:
+            if self._resources:
+                path = self._resources.pop()
+                owed(path)
+                self._read += 1
+            elif self._tenants:
                 self._resources = list(self._market.holdings(self._tenants.pop()))
-                continue
-            path = self._resources.pop()
-            owed(path)
-            self._read += 1
+            else:
+                is_over = True
         ended = now_ns()
         self._took_ns += ended - begun
         if path:
             owed(path)
             again_ns = now_ns() - ended
             self._again_ns = min(again_ns, self._again_ns or again_ns)
-        self._take_turn_soon()
+        if is_over:
+            self._end_round()
+        else:
+            self._take_turn_soon()
 
-    def _end_round(self, begun: int) -> None:
-        self._took_ns += self._now_ns() - begun
+    def _end_round(self) -> None:
         at_least_ns = self._read * self._again_ns
         bound_ns = max(LITTLE_NS, READING_SHARE * at_least_ns - LITTLE_NS)
-        counting_ns = max(self._took_ns + self._elsewhere_ns - at_least_ns, 1)
-        self._elsewhere_ns = 0
+        counted_here_ns = self._took_ns - at_least_ns
+        counted_elsewhere_ns = self._elsewhere_ns - self._elsewhere * self._again_ns
+        counting_ns = max(max(counted_here_ns, 0) + max(counted_elsewhere_ns, 0), 1)
+        self._elsewhere_ns = self._elsewhere = 0
         between = self._since_last * bound_ns // counting_ns
         least = max(COMMANDS_LEAST, self._read // READINGS_PER_COMMAND_MOST)
         most = max(COMMANDS_MOST, at_least_ns // READING_NS_PER_COMMAND)

@@ -17,12 +17,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from laissez.exchange.allowance import US_PER_S
 from laissez.exchange.clock import Clock
 from laissez.exchange.sequencing import LetTimePass
 from laissez.market import Market
 from laissez.model import CloseStatements
 
-US_PER_S = 1_000_000
 PAUSE_S = 0.05
 RETRY_S = 1.0
 # Counting the steps takes a millisecond in a large market.
@@ -39,7 +39,7 @@ class Due:
         steps_kept: int,
         is_busy: Callable[[], bool],
         hand_in: Callable[[LetTimePass | CloseStatements], None],
-        on_error: Callable[[str], None],
+        on_error: Callable[[str, Exception], None],
     ) -> None:
         self._market = market
         self._clock = clock
@@ -94,7 +94,7 @@ class Due:
             else:
                 self.set_timer()
         except Exception as error:
-            self._on_error(f"what falls due could not be told ({type(error).__name__}: {error})")
+            self._on_error("what falls due could not be told", error)
 
     def _settle(self) -> None:
         if not self._settles:
@@ -104,7 +104,7 @@ class Due:
             if self._market.tenants():
                 self._hand_in(CloseStatements())
         except Exception as error:
-            self._on_error(f"statements could not be closed ({type(error).__name__}: {error})")
+            self._on_error("statements could not be closed", error)
 
     def stop_settling(self) -> None:
         self._settles = False

@@ -142,10 +142,10 @@ class Exchange:
             steps_kept=self.settings.steps_kept,
             is_busy=lambda: self._writing > 0 or bool(self._waiting),
             hand_in=lambda do: self._enqueue(OwnTicket(CLOCK, do)),
-            on_error=self._stop,
+            on_error=self._stop_for,
         )
         self._due.set_timer()
-        self._counting = Counting(self.market)
+        self._counting = Counting(self.market, on_error=self._stop_for)
         self.desk.on_bill = self._counting.note_bill
 
     @property
@@ -244,7 +244,7 @@ class Exchange:
         try:
             self._hand_to_writer()
         except Exception as error:
-            self._stop(f"a group of commands could not be handed to the journal ({_named(error)})")
+            self._stop_for("a group of commands could not be handed to the journal", error)
 
     def _hand_to_writer(self) -> None:
         head = self.journal.head
@@ -333,8 +333,7 @@ class Exchange:
                 self._answer(group, entries, told)
                 self._after_group(len(group))
         except Exception as fault:
-            self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
-            _log.error("the fault", exc_info=fault)
+            self._stop_for("what follows a durable group of commands failed", fault)
 
     def _act_part(self, first: int, part: OwnTicket, entry: Entry, left: int) -> bool:
         """Execute a part of what has fallen due, of a group in which so many are left."""
@@ -346,8 +345,7 @@ class Exchange:
                 self._sequence()
             self._after_group(1)
         except Exception as fault:
-            self._stop(f"what follows a durable group of commands failed ({_named(fault)})")
-            _log.error("the fault", exc_info=fault)
+            self._stop_for("what follows a durable group of commands failed", fault)
         return self.fault is None
 
     def _execute(
@@ -369,11 +367,8 @@ class Exchange:
                 if type(do) is GrantToken or type(do) is EndToken:
                     self._renew_access(do)
         except Exception as error:
-            self._stop(
-                f"entry {self.execution.sequence} ({type(entry.do).__name__} by {entry.author}) is "
-                f"in the journal, and executing it failed ({_named(error)})"
-            )
-            _log.error("the fault", exc_info=error)
+            what = f"entry {self.execution.sequence} ({type(entry.do).__name__} by {entry.author})"
+            self._stop_for(f"{what} is in the journal, and executing it failed", error)
             return None
         return told
 
@@ -455,6 +450,11 @@ class Exchange:
             self._idle.set()
 
     # The end ----------------------------------------------------------------------------------
+
+    def _stop_for(self, what: str, error: Exception) -> None:
+        """Stop because of an error, and say where it comes from in the log."""
+        self._stop(f"{what} ({_named(error)})")
+        _log.error("the fault", exc_info=error)
 
     def _stop(self, why: str) -> None:
         """Go no further: nobody is answered from here on, and nothing is written."""
