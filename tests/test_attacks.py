@@ -32,11 +32,13 @@ def test_every_attack_has_a_program(attacks: ModuleType) -> None:
     assert len({attack.name for attack in attacks.ATTACKS}) == len(attacks.ATTACKS)
 
 
-def test_every_attack_has_a_bound_in_the_suite() -> None:
-    """The tests that CONTRIBUTING.md names are there, so that none goes unnoticed."""
+def test_every_attack_has_a_bound_in_the_suite(attacks: ModuleType) -> None:
+    """CONTRIBUTING.md names each attack once, and the tests beside it are there."""
     text = (TESTS.parent / "CONTRIBUTING.md").read_text()
     rows = [row for row in text.splitlines() if row.startswith("| ") and "`test_" in row]
-    assert len(rows) >= 11
+    bounded = [name for row in rows for name in re.findall(r"`(.+?)`", row.split("|")[1])]
+    attacking = [attack.name for attack in attacks.ATTACKS if attack.name != "nobody"]
+    assert sorted(bounded) == sorted(attacking)
     named = [test for row in rows for test in re.findall(r"`(test_\w+\.py)::(test_\w+)`", row)]
     assert len(named) == sum(row.count("::") for row in rows)
     for file, test in named:
@@ -132,6 +134,34 @@ def test_what_did_not_take_place_is_not_held(attacks: ModuleType) -> None:
             assert verdict(attacks.Took(attack=took.attack), traded(attacks)) == "VOID"
         if attack.stalls_the_disk:
             assert verdict(took, traded(attacks)) == "VOID"
+
+
+def test_what_acts_at_one_instant_is_looked_at_there(attacks: ModuleType) -> None:
+    """A stall of 100 ms, which nobody sees among the requests of 16 seconds; what was over before
+    the victim came, or comes when it has gone, did not take place. Changes have to wait for what
+    acts, but not without end."""
+    attack = named(attacks, "expiries")
+    instants = [number / attacks.LOOKS_PER_S for number in range(16 * attacks.LOOKS_PER_S)]
+    doors = [attacks.Waited("door", 0.5 + number / 2, 0.001) for number in range(30)]
+
+    def noticed(acts_at: float | None, question_s: float, change_s: float) -> Any:
+        """What is seen of a stall at the tenth second."""
+        seen = [*doors]
+        for number, at in enumerate(instants):
+            kind, stall_s = [("question", question_s), ("change", change_s)][number % 3 > 0]
+            waits = max(0.001, 10.0 + stall_s - at) if at >= 10.0 else 0.001
+            seen.append(attacks.Waited(kind, at, waits))
+        meanwhile = attacks._meanwhile(seen, 0.0, 16.0, acts_at)
+        took = attacks.Took(attacks.stage.Done("", attack.least_before, acts_at))
+        took = msgspec.structs.replace(took, attack=attacks.stage.Done("", attack.least))
+        return attacks._noticed(attack, meanwhile, took, (1, 1, 1), 0.0, [])
+
+    assert noticed(None, 0.1, 0.1).broken == []
+    assert noticed(10.0, 0.1, 0.1).broken == ["p99"]
+    assert noticed(10.0, 0.0, 0.4).verdict == "held"
+    assert noticed(10.0, 0.0, 0.6).broken == ["changes"]
+    assert noticed(5.0, 0.1, 0.1).verdict == "held"
+    assert noticed(-2.0, 0.1, 0.1).verdict == noticed(17.0, 0.1, 0.1).verdict == "VOID"
 
 
 def test_a_refusal_is_not_a_bill(attacks: ModuleType) -> None:

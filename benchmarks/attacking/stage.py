@@ -49,10 +49,14 @@ NAMES = ("operator", "victim", "attacker", "partner")
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What was done, in words, and how much of it: an attack that did nothing was not held."""
+    """What was done, in words, and how much of it: an attack that did nothing was not held.
+
+    What was prepared may act at one instant, by the monotonic clock.
+    """
 
     note: str = ""
     amount: float = 0.0
+    acts_at: float | None = None
 
 
 class AttackPlan(msgspec.Struct, frozen=True):
@@ -189,7 +193,8 @@ def many_resting_orders(url: str, tokens: dict[str, str]) -> Done:
 
 def many_expiries(url: str, tokens: dict[str, str]) -> Done:
     """As many orders as a tenant may have, all of which expire at one instant."""
+    acts_at = time.monotonic() + EXPIRE_AFTER_S
     expires = time.time_ns() // 1_000 + int(EXPIRE_AFTER_S * 1e6)
     asked: list[Instruction] = [PlaceOrder(WIDE_TREE, 1, 1, expires=expires)] * EXPIRING_ORDERS
     rest = send_all(url, tokens["attacker"], asked)
-    return Done(f"{rest:,} of {EXPIRING_ORDERS:,} orders wait for one instant", rest)
+    return Done(f"{rest:,} of {EXPIRING_ORDERS:,} orders wait for one instant", rest, acts_at)

@@ -47,6 +47,7 @@ class VictimPlan(msgspec.Struct, frozen=True):
     seconds: float
     report: str
     certificate: str | None = None
+    requests_per_s: int = REQUESTS_PER_S
 
 
 class Waited(msgspec.Struct):
@@ -97,8 +98,8 @@ async def run(plan: VictimPlan) -> list[Waited]:
     knocking: set[asyncio.Task[None]] = set()
     begun = time.monotonic()
     while (elapsed := time.monotonic() - begun) < plan.seconds:
-        while len(victim.seen) < elapsed * REQUESTS_PER_S:
-            victim.fire(begun + len(victim.seen) / REQUESTS_PER_S)
+        while len(victim.seen) < elapsed * plan.requests_per_s:
+            victim.fire(begun + len(victim.seen) / plan.requests_per_s)
         if len(doors) < elapsed * DOORS_PER_S:
             doors.append(Waited("door", begun + len(doors) / DOORS_PER_S))
             knocking.add(asyncio.create_task(_knock(plan.url, authorization, doors[-1], tls)))
