@@ -711,7 +711,7 @@ def test_cordon_and_uncordon(shop: Shop) -> None:
     assert shop.json("topology", "cordon", "h100/east/r1")["type"] == "Answer"
     assert shop.json("topology", "uncordon", "h100/east/r1")["back"] == ["h100/east/r1/g1"]
     told = shop.error("topology", "uncordon", "h100/east/r1", exit_code=1)
-    assert "'laissez topology show' lists cordons" in told
+    assert "'laissez topology show' lists them" in told
 
 
 def test_drain_waits_for_those_who_leave(shop: Shop) -> None:

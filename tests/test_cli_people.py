@@ -239,6 +239,8 @@ def test_a_dry_run_is_refused_what_the_command_would_be(
     shop.become("operator")
     told = shop.error(*given, "--dry-run", exit_code=1)
     assert "needs a tenant's token, and yours is an operator's" in told
+    refused = shop.error(*given, exit_code=1)
+    assert set(told.splitlines()) == set(refused.splitlines()), "in the same words"
 
 
 def test_what_can_not_be_seen_is_said_to_be(shop: Shop) -> None:

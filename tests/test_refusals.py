@@ -24,6 +24,8 @@ LATER = 120
 TOO_MUCH = 2**63
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 
+HOUSE = Path(__file__).resolve().parent.parent / "src" / "laissez"
+
 Arguments = dict[str, Any]
 AnyMarket = Market | NaiveMarket
 
@@ -375,3 +377,11 @@ def test_junk_never_raises(given_calls: list[tuple[str, Arguments]]) -> None:
             call(untouched, name, **arguments)
         assert market.digest() == untouched.digest()
         assert Market.restore(market.snapshot()).digest() == market.digest()
+
+
+@pytest.mark.parametrize("room", ["market", "exchange", "model"])
+def test_a_refusal_names_no_command_line(room: str) -> None:
+    """Whoever is refused may have come by REST, the socket or the SDK: only the command line tells
+    people which of its commands to use."""
+    for path in (HOUSE / room).glob("*.py"):
+        assert "'laissez " not in path.read_text(), path.name

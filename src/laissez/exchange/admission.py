@@ -40,6 +40,7 @@ from laissez.model import (
     WithdrawResource,
 )
 from laissez.model.dollars import show_rate
+from laissez.model.sentences import needs_role
 from laissez.model.values import MAX_RATE, MAX_TIME
 
 # In bytes.
@@ -83,7 +84,7 @@ def check_instruction(
     """May this caller ask for this change, and is it of a size that we take?"""
     role, path, own_check = _RULES[type(do)]
     if caller.role != role:
-        return _forbidden(request_id, _needs(do, role, caller.role))
+        return _forbidden(request_id, needs_role(type(do), role, caller.role))
     if key is not None and not 0 < len(key) <= WIDE_MAX and (refused := check_key(request_id, key)):
         return refused
     if (
@@ -241,32 +242,6 @@ def _check_guard(request_id: int, do: ChangeGuard) -> Refused | None:
 
 
 Check = Callable[[int, Any], Refused | None]
-
-_ARTICLE = {"operator": "an", "tenant": "a", "viewer": "a"}
-
-# What an instruction is, in the words of a refusal.
-_ACTS: dict[type, str] = {
-    PlaceOrder: "placing an order",
-    AmendOrder: "amending an order",
-    CancelOrder: "cancelling an order",
-    ChangeLimit: "setting a limit",
-    Release: "giving a resource back",
-    OfferResource: "adding a resource",
-    WithdrawResource: "withdrawing a resource",
-    ChangeFloor: "setting a floor",
-    ChangeGuard: "setting guards",
-    CordonScope: "cordoning a scope",
-    UncordonScope: "lifting a cordon",
-    CloseStatements: "closing the statements",
-}
-
-
-def _needs(do: Instruction, role: Role, shown: Role) -> str:
-    return (
-        f"{_ACTS[type(do)]} needs {_ARTICLE[role]} {role}'s token, and yours is "
-        f"{_ARTICLE[shown]} {shown}'s; log in with another"
-    )
-
 
 # Who may give an instruction, which of its fields is a path, and what else is looked at.
 _RULES: dict[type, tuple[Role, str | None, Check | None]] = {

@@ -45,6 +45,7 @@ from laissez.model import (
     Transferred,
     Withdraw,
 )
+from laissez.model.sentences import nothing_under
 
 LeafAttributes = tuple[tuple[str, str], ...]
 
@@ -172,8 +173,7 @@ class Venue:
         scope = record.scope
         present = self.market.resources(scope)
         if not present and scope not in self.cordons and not self._is_kept_aside_under(scope):
-            message = f"there is no resource under {scope!r}; give a scope that has some"
-            return (Rejected(record.at, Code.UNKNOWN_SCOPE, message),)
+            return (Rejected(record.at, Code.UNKNOWN_SCOPE, nothing_under(scope)),)
         self.cordons.setdefault(scope, {})
         events: list[Event] = []
         for resource in present:
@@ -183,7 +183,7 @@ class Venue:
 
     def _uncordon(self, record: Uncordon) -> tuple[Event, ...]:
         if record.scope not in self.cordons:
-            message = f"{record.scope!r} is not cordoned; 'laissez topology show' lists cordons"
+            message = f"{record.scope!r} is not cordoned; the list of floors has all cordons"
             return (Rejected(record.at, Code.UNKNOWN_SCOPE, message),)
         kept_aside = self.cordons.pop(record.scope)
         events: list[Event] = []

@@ -12,6 +12,7 @@ from laissez.market.nodes import Leaf, Scope
 from laissez.market.state import State
 from laissez.model.dollars import show_rate
 from laissez.model.refusals import Code
+from laissez.model.sentences import nothing_to_order
 from laissez.model.values import MAX_RATE, MAX_TIME
 
 MAX_DEPTH = 128
@@ -129,9 +130,7 @@ def scope_for_order(state: State, path: Any) -> Leaf | Scope:
         check_path(path)
     elif isinstance(node, Leaf) or node.placed:
         return node
-    raise CommandRefused(
-        Code.UNKNOWN_SCOPE, f"there is no resource under {path!r} yet; order a scope that exists"
-    )
+    raise CommandRefused(Code.UNKNOWN_SCOPE, nothing_to_order(path))
 
 
 def known_leaf(state: State, path: Any) -> Leaf:

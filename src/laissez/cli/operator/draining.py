@@ -34,6 +34,7 @@ from laissez.cli.terminal.parameters import duration
 from laissez.client import Client
 from laissez.client.errors import Refusal
 from laissez.model import Code, Resource, WithdrawResource
+from laissez.model.sentences import nothing_under
 
 POLL_S = 1.0
 
@@ -116,10 +117,7 @@ def _checked(client: Client, plan: DrainPlan) -> DrainPlan:
         return plan
     cordons = [each for each in client.floors().cordons if is_related(each, plan.scope)]
     if not cordons:
-        raise Refusal(
-            Code.UNKNOWN_SCOPE,
-            f"there is no resource under {plan.scope!r}; give a scope that has some",
-        )
+        raise Refusal(Code.UNKNOWN_SCOPE, nothing_under(plan.scope))
     message = f"{plan.scope}: nothing is on the market now; already cordoned: {few(cordons)}"
     return structs.replace(plan, message=message)
 

@@ -50,7 +50,9 @@ def uncordon(scope: str, as_json: bool) -> None:
             if refused.code != Code.UNKNOWN_SCOPE:
                 raise
             hint = did_you_mean(scope, client.floors().cordons)
-            raise Refusal(refused.code, f"{refused.message}{hint}") from None
+            raise Refusal(
+                refused.code, f"{refused.message}; 'laissez topology show' lists them{hint}"
+            ) from None
         history = _withdrawn_lately(client, scope, answer.sequence)
         back = tuple(each.resource for each in answer.events if isinstance(each, ResourceAdded))
         present = {each.resource for each in client.resources(scope)}

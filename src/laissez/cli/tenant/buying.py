@@ -21,7 +21,7 @@ from laissez.cli.terminal.output import dry_run_option, json_option, say, say_js
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
 from laissez.client.errors import LaissezError, Refusal
-from laissez.model import Code
+from laissez.model import Code, PlaceOrder
 
 COUNT_MAX = 10_000
 
@@ -89,7 +89,7 @@ def buy(
         if price is not None and limit is not None and price > limit:
             raise click.UsageError(price_above_limit(price, limit))
         if dry_run:
-            check_is_tenant(client, "placing an order")
+            check_is_tenant(client, PlaceOrder)
             with near_names_shown(client, place):
                 check_tree(client, place)
                 say_preview(client, place, price, limit, count, as_json=as_json)

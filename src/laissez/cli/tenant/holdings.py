@@ -39,7 +39,7 @@ from laissez.cli.terminal.output import (
 )
 from laissez.cli.terminal.parameters import dollars
 from laissez.client import Client
-from laissez.model import Answer, Code, Holding, Refused, Release
+from laissez.model import Answer, ChangeLimit, Code, Holding, Refused, Release
 
 TENTH_US = 100_000
 
@@ -120,7 +120,7 @@ def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
                 if each.resource == resource:
                     _say_how_long(each)
             return
-        check_is_tenant(client, "setting a limit")
+        check_is_tenant(client, ChangeLimit)
         found = own_holding(client.holdings(), resource)
     rate, wanted = show_rate(found.rate), show_rate(amount)
     if found.rate > amount:
@@ -158,7 +158,7 @@ def release(
         raise click.UsageError("name the resources to give back, or say --all")
     with connection.connect() as client:
         if dry_run:
-            check_is_tenant(client, "giving a resource back")
+            check_is_tenant(client, Release)
             _say_what_would_go(client.holdings(), resources, as_json=as_json)
             return
         if every:

@@ -26,7 +26,7 @@ from laissez.cli.terminal.output import (
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
 from laissez.client.errors import Refusal
-from laissez.model import CancelOrder, Code, OpenOrder, Quoted
+from laissez.model import AmendOrder, CancelOrder, Code, OpenOrder, Quoted
 
 
 @click.command()
@@ -133,7 +133,7 @@ def amend(
     until = None if no_expiry else UNSET if expires is None else clock.now_us() + expires
     with connection.connect() as client:
         if dry_run:
-            check_is_tenant(client, "amending an order")
+            check_is_tenant(client, AmendOrder)
             present = own_order(client, order)
             price = present.price if price is None else price
             limit = present.limit if limit is None else limit

@@ -14,26 +14,20 @@ from laissez.client import Client
 from laissez.client.errors import NotPermitted, Refusal
 from laissez.model import Code, Holding, OpenOrder, Refused, ServiceCode
 from laissez.model.paths import tree_of
+from laissez.model.sentences import needs_role, nothing_to_order
 
 
-def check_is_tenant(client: Client, act: str) -> None:
-    """`act` in the words of a refusal: `placing an order`."""
+def check_is_tenant(client: Client, instruction: type) -> None:
+    """Is it a token with which such an instruction can be given?"""
     role = client.status().role
     if role != "tenant":
-        article = "an" if role == "operator" else "a"
-        raise NotPermitted(
-            ServiceCode.FORBIDDEN,
-            f"{act} needs a tenant's token, and yours is {article} {role}'s; log in with another",
-        )
+        raise NotPermitted(ServiceCode.FORBIDDEN, needs_role(instruction, "tenant", role))
 
 
 def check_tree(client: Client, scope: str) -> None:
     """Every tenant sees all trees: what lies in none of them is not there."""
     if tree_of(scope) not in client.status().trees:
-        raise Refusal(
-            Code.UNKNOWN_SCOPE,
-            f"there is no resource under {scope!r} yet; order a scope that exists",
-        )
+        raise Refusal(Code.UNKNOWN_SCOPE, nothing_to_order(scope))
 
 
 def say_if_unseen(client: Client, scope: str) -> None:
