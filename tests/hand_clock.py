@@ -18,7 +18,7 @@ from laissez.exchange.access import Principal
 from serving import Served
 
 NS_PER_MS = 1_000_000
-PAID_FOR = ("laissez.service.", "laissez.exchange.pipeline", "laissez.exchange.tickets")
+PAID_FOR = ("laissez.service.", "laissez.exchange.pipeline")
 
 
 class HandClock:

@@ -31,7 +31,7 @@ class Parts:
     """`act` executes one part, told its place in the journal and how many of its group are left;
     it says whether these may follow."""
 
-    def __init__(self, market: Market, act: Callable[[int, OwnTicket, Entry, int], bool]) -> None:
+    def __init__(self, market: Market, act: Callable[[int, Entry, int], bool]) -> None:
         self._market = market
         self._act = act
         self._loop = asyncio.get_running_loop()
@@ -47,7 +47,8 @@ class Parts:
         """What has to act before anything else can be done at an instant, if it is very much: to be
         handed to the disk. The last part of it comes with what waits."""
         due = self._market.count_due(at, PARTS_AT_ONCE * DUE_AT_ONCE + 1)
-        parts = [_part()] * ((due - 1) // DUE_AT_ONCE)
+        part = OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))
+        parts = [part] * ((due - 1) // DUE_AT_ONCE)
         self._disk_until_s = self._loop.time() + DISK_S if parts else 0.0
         return parts
 
@@ -55,11 +56,7 @@ class Parts:
         """Execute the first of these entries, and each of the others in a turn of its own."""
         left = len(entries) - 1
         self._are_left, self._disk_until_s = left > 0, 0.0
-        if not self._act(first, _part(), entries[0], left):
+        if not self._act(first, entries[0], left):
             self._are_left = False
         elif left:
             self._loop.call_soon(self.act, first + 1, entries[1:])
-
-
-def _part() -> OwnTicket:
-    return OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic_ns
 
 import msgspec
@@ -54,7 +54,6 @@ from laissez.exchange.tickets import (
     Target,
     Ticket,
     UnderWay,
-    charge,
     entry_of,
     is_same,
     key_reused,
@@ -71,6 +70,9 @@ __all__ = ("Closed", "Exchange", "Fault", "Settings", "Target", "Ticket")
 _log = logging.getLogger("laissez.exchange")
 
 GROUP_MAX = 2_000
+
+Executed = tuple[tuple[Notice, ...], int]
+"""What the author of an entry is told, and how many nanoseconds it took to execute."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -328,17 +330,17 @@ class Exchange:
                 return
             if self._waiting:
                 self._sequence()
-            told = self._execute(first, group, entries)
+            told = self._execute(first, entries)
             if told is not None:
                 self._answer(group, entries, told)
                 self._after_group(len(group))
         except Exception as fault:
             self._stop_for("what follows a durable group of commands failed", fault)
 
-    def _act_part(self, first: int, part: OwnTicket, entry: Entry, left: int) -> bool:
+    def _act_part(self, first: int, entry: Entry, left: int) -> bool:
         """Execute a part of what has fallen due, of a group in which so many are left."""
         try:
-            if self._execute(first, [part], [entry]) is None:
+            if self._execute(first, [entry]) is None:
                 return False
             self._writing = left
             if not left and self._waiting:
@@ -348,21 +350,20 @@ class Exchange:
             self._stop_for("what follows a durable group of commands failed", fault)
         return self.fault is None
 
-    def _execute(
-        self, first: int, group: Sequence[Ticket | OwnTicket], entries: list[Entry]
-    ) -> list[tuple[Notice, ...]] | None:
-        """What each author is told; None if the exchange had to stop."""
+    def _execute(self, first: int, entries: list[Entry]) -> list[Executed] | None:
+        """What each author is told, and how long that took; None if the exchange had to stop."""
         if self.fault is not None:
             return None
         if first != self.execution.sequence + 1:
             self._stop(f"entry {first} is in the journal, and {self.execution.sequence + 1} is due")
             return None
-        execute, told = self.execution.execute, []
+        execute, told = self.execution.execute, list[Executed]()
         entry, now_ns = entries[0], monotonic_ns()
         try:
-            for ticket, entry in zip(group, entries, strict=True):
-                told.append(execute(entry))
-                now_ns = charge(ticket, now_ns)
+            for entry in entries:
+                events = execute(entry)
+                begun_ns, now_ns = now_ns, monotonic_ns()
+                told.append((events, now_ns - begun_ns))
                 do = entry.do
                 if type(do) is GrantToken or type(do) is EndToken:
                     self._renew_access(do)
@@ -382,13 +383,15 @@ class Exchange:
         self,
         group: list[Ticket | OwnTicket],
         entries: list[Entry],
-        told: list[tuple[Notice, ...]],
+        told: list[Executed],
     ) -> None:
+        """Tell everybody, and let whoever sent a command pay for its time: one order may move
+        thousands of holdings. It is done by then, and paid for by resting afterwards."""
         targets: set[Target] = set()
         now_ns = monotonic_ns()
         first = self.execution.sequence - len(entries) + 1
         at = entries[-1].do.at  # the instant of the whole group
-        for sequence, (ticket, events) in enumerate(zip(group, told, strict=True), first):
+        for place, (ticket, (events, took_ns)) in enumerate(zip(group, told, strict=True), first):
             if type(ticket) is OwnTicket:
                 if ticket.done is not None and not ticket.done.done():
                     ticket.done.set_result(None)
@@ -396,11 +399,12 @@ class Exchange:
             assert isinstance(ticket, Ticket)
             for each in self._under_way.end(ticket):
                 try:
-                    each.target.answer(each.request_id, sequence, at, events, each is not ticket)
+                    each.target.answer(each.request_id, place, at, events, each is not ticket)
                 except Exception as error:
                     _log.error("an answer could not be given: %s", _named(error))
                 targets.add(each.target)
-            now_ns = charge(ticket, now_ns)
+            begun_ns, now_ns = now_ns, monotonic_ns()
+            ticket.caller.spend(now_ns, 0, took_ns + now_ns - begun_ns)
         self._flush(targets)
 
     def _flush(self, targets: set[Target]) -> None:

@@ -3,16 +3,11 @@
 A ticket is under way from when it was taken until it is answered or refused. Meanwhile its key is
 known, so that a retry waits for the same answer and does not act again; and an order that is to be
 placed counts as one that rests, so that no more are on their way than may.
-
-Whoever sent a command pays for the time that it took to execute and to answer, as the doors have it
-pay for reading it: one order may move thousands of holdings. It is done by then, so what it costs
-is paid by resting afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
-from time import monotonic_ns
 from typing import Protocol
 
 import msgspec
@@ -113,14 +108,6 @@ class UnderWay:
             self._placing[tenant] = left
         else:
             del self._placing[tenant]
-
-
-def charge(ticket: Ticket | OwnTicket, begun_ns: int) -> int:
-    """Let whoever sent a ticket pay for the time since `begun_ns`; what time it is now."""
-    ended_ns = monotonic_ns()
-    if type(ticket) is Ticket:
-        ticket.caller.spend(ended_ns, 0, ended_ns - begun_ns)
-    return ended_ns
 
 
 def entry_of(ticket: Ticket | OwnTicket, at: int, sequence: int) -> Entry:
