@@ -110,6 +110,29 @@ def test_what_falls_due_in_thousands_acts_in_parts(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(("due_too", "authors"), [(99, ["bob"]), (100, [":clock", "bob"])])
+def test_nobody_pays_for_what_others_let_expire(
+    tmp_path: Path, due_too: int, authors: list[str]
+) -> None:
+    """A command pays for its time: if much has fallen due before it, the clock has it act first, in
+    the same group and at the same instant."""
+
+    async def run() -> None:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await place_all_to_expire(door, due_too, START_US + 1_000)
+            written = len(journal.appends)
+            times.pass_us(2_000)
+            answer = await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
+            assert answer.at == START_US + 2_000 and exchange.market.orders("ada") == ()
+            assert [count for _, count in journal.appends[written:]] == [len(authors)]
+        assert [entry.author for entry in entries_of(tmp_path)[-len(authors) :]] == authors
+        assert entries_of(tmp_path)[-len(authors) - 1].author == "ada"
+
+    asyncio.run(run())
+
+
 def test_parts_go_on_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal that ends in the middle of an instant: the rest of it acts, and first."""
     monkeypatch.setattr(parts_module, "DUE_AT_ONCE", 10)

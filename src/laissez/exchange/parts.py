@@ -10,6 +10,10 @@ megabyte.
 `PARTS_AT_ONCE` of them share a sync. Streams wait meanwhile, so that it is over sooner: sent
 between two parts, to ninety connections, they made changes wait four times as long. But a disk may
 stall, and what was told before must not stand still for that: after `DISK_S` of it they go on.
+
+What is less than that acts with the command that comes next. But whoever sent that pays for its
+time, and must not pay for what others let expire: so `MUCH_DUE` things and more act in an entry of
+the clock's before it, in the same group.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from laissez.market import Market
 DUE_AT_ONCE = 1_000
 PARTS_AT_ONCE = 5
 DISK_S = 0.05
+MUCH_DUE = 100
 
 
 class Parts:
@@ -51,6 +56,10 @@ class Parts:
         parts = [part] * ((due - 1) // DUE_AT_ONCE)
         self._disk_until_s = self._loop.time() + DISK_S if parts else 0.0
         return parts
+
+    def is_much_due(self, at: int) -> bool:
+        """Would who comes next pay for more than its own, if time passed with its command?"""
+        return self._market.count_due(at, MUCH_DUE) >= MUCH_DUE
 
     def act(self, first: int, entries: list[Entry]) -> None:
         """Execute the first of these entries, and each of the others in a turn of its own."""

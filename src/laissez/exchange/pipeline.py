@@ -47,7 +47,7 @@ from laissez.exchange.parts import Parts
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
 from laissez.exchange.recovery import ReportProgress, make_ready, no_progress, recover
-from laissez.exchange.sequencing import LetSomeTimePass, OwnInstruction
+from laissez.exchange.sequencing import LetSomeTimePass, LetTimePass, OwnInstruction
 from laissez.exchange.tickets import (
     CLOCK,
     OwnTicket,
@@ -254,6 +254,8 @@ class Exchange:
         waiting: list[Ticket | OwnTicket] = [*self._parts.due(at)]
         if not waiting:
             waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
+            if isinstance(waiting[0], Ticket) and self._parts.is_much_due(at):
+                waiting.insert(0, OwnTicket(CLOCK, LetTimePass()))
         group, first = waiting, head.sequence + 1
         try:
             entries = [entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]
