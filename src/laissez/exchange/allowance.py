@@ -4,11 +4,11 @@ and two that are held for a while.
 *Requests* are what was asked. One that finds none left is refused.
 
 *Bytes* are what came in, whatever it was. *Work* is time: how long the one loop that serves
-everybody was busy with what came in and with what is streamed out. Work is measured and not
-reckoned from a table of prices, so there is nothing that costs more than it is taken for: pings,
-empty frames, frames that can't be read, long answers, refusals. Both may be overdrawn, because
-what something costs is known when it is done; who has overdrawn rests until it is paid back, and
-meanwhile nothing of it is read. So a flood waits in the sender's own socket.
+everybody was busy with what came in, with the commands in it, and with what is streamed out. Work
+is measured and not reckoned from a table of prices, so there is nothing that costs more than it is
+taken for: pings, empty frames, frames that can't be read, long answers, refusals. Both may be
+overdrawn, because what something costs is known when it is done; who has overdrawn rests until it
+is paid back, and meanwhile nothing of it is read. So a flood waits in the sender's own socket.
 
 *Connections* are counted while they last, and *unread bytes* while they wait for whoever asked for
 them; there is a bound to both (who keeps it: `Principal.connect` and the service's `UnreadBytes`).

@@ -62,7 +62,7 @@ def _floor_steps(state: State) -> Planned:
                 yield tree.next_boundary(since), descent.sequence, descent
 
 
-def is_step_next(state: State) -> bool:
+def is_step_ahead(state: State) -> bool:
     """Is a step of a falling floor the next thing to act at the present instant?"""
     return state.agenda.next() == state.now and state.agenda.heap[0][1] == FLOOR_STEP
 

@@ -18,7 +18,7 @@ from msgspec import UNSET, UnsetType
 from laissez.market import snapshot
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
-from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_next
+from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_ahead
 from laissez.market.guards import OFF
 from laissez.market.holding import relinquish, set_limit
 from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
@@ -122,7 +122,7 @@ class Market:
             return (_refused_time(state.now, at),), 1
         events: list[Event] = []
         acted = 0
-        while acted < most or is_step_next(state):
+        while acted < most or is_step_ahead(state):
             timer = state.agenda.pop_due(at)
             if timer is None:
                 state.now = at
