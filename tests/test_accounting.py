@@ -136,14 +136,16 @@ def test_bytes_that_come_while_somebody_rests_are_paid_for(
         limited(tmp_path, FEW_BYTES) as exchange,
         dial(exchange, "ada") as ada,
         dial(exchange, "ada") as also_ada,
+        dial(exchange, "ada") as third,
     ):
         ada.send_raw(frame(b"", PONG) * 20_000)
         wait_until(lambda: rests(exchange, clock, "ada"))
         before_ms = rest_ms(exchange, clock, "ada")
-        also_ada.send_raw(frame(b"x" * 100, PONG) * 100)
-        wait_until(lambda: rest_ms(exchange, clock, "ada") > before_ms + 9)
+        for each in (also_ada, third):
+            each.send_raw(frame(b"x" * 100, PONG) * 70)
+        wait_until(lambda: rest_ms(exchange, clock, "ada") > before_ms + 13)
         assert (
-            exchange.call(lambda _: [each._is_paused for each in of(exchange, "ada")]) == [True] * 2
+            exchange.call(lambda _: [each._is_paused for each in of(exchange, "ada")]) == [True] * 3
         )
         number = also_ada.send(AskStatus())[0]
         clock.let_pass(1_000)
