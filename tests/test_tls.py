@@ -30,7 +30,7 @@ from laissez.model import (
     Subscribed,
     encode,
 )
-from laissez.service import entrance
+from laissez.service import entrance, visitor
 from laissez.service.server import BadSettings, ServerSettings
 from raw_websocket import Closed, RawSocket, TurnedAway, frame
 
@@ -190,7 +190,8 @@ def test_a_tls_handshake_that_does_not_end_is_hung_up_on(
     secured: Secured, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """Whoever connects and says nothing, or begins and does not go on, does not stay."""
-    monkeypatch.setattr(entrance, "HANDSHAKE_S", 0.2)
+    for each in (entrance, visitor):
+        monkeypatch.setattr(each, "HANDSHAKE_S", 0.2)
     address = urlsplit(secured.url)
     with socket.create_connection((address.hostname, address.port), 20) as connection:
         connection.sendall(sent)

@@ -21,10 +21,10 @@ from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from laissez.exchange.access import Principal
 from laissez.model import ServiceCode
-from laissez.service.entrance import HANDSHAKE_S, Visitor
 from laissez.service.patience import VISITOR
 from laissez.service.reception import Reception
 from laissez.service.socket import FRAME_BYTES_MAX, TraderSocket
+from laissez.service.visitor import HANDSHAKE_S, Visitor
 
 PATH = b"/v1/stream"
 PING_AFTER_S = 20
