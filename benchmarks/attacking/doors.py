@@ -24,6 +24,7 @@ SOCKETS_OF_HALVES = 1_000
 SOCKETS_OF_SILENCE = 6_000
 DESCRIPTORS = 8_192
 HALF_HEAD_BYTES = 16_000
+SOCKETS_OF_CHUNKS = 4
 SMALLEST_CHUNKS = 40_000
 PIPELINED = 20
 LARGE_BODY_BYTES = 70_000
@@ -92,10 +93,16 @@ class Knocker:
 
 
 def knock(
-    plan: AttackPlan, sockets: int, said: bytes, *, hangs_up: bool = False, holds: bool = False
+    plan: AttackPlan,
+    sockets: int,
+    said: bytes,
+    *,
+    hangs_up: bool = False,
+    holds: bool = False,
+    is_heard: bool = True,
 ) -> Done:
     """Keep so many sockets busy for a while; one that `holds` stays silent after what it has said,
-    and comes back when it is hung up on."""
+    and comes back when it is hung up on. Connections count, not answers, unless it `is_heard`."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, most), most))
     parts = urlsplit(plan.url)
@@ -141,7 +148,7 @@ def knock(
     opened = sum(knocker.opened for knocker in knockers)
     answers = sum(knocker.answers for knocker in knockers)
     note = f"{answers:,} answers over {opened:,} connections"
-    return Done(note, answers if said and not holds else opened)
+    return Done(note, answers if said and is_heard and not holds else opened)
 
 
 # By name ------------------------------------------------------------------------------------------
@@ -182,20 +189,21 @@ def half_handshakes(plan: AttackPlan) -> Done:
     )
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
-    return knock(plan, SOCKETS, hello.read(), holds=True)
+    return knock(plan, SOCKETS_OF_HALVES, hello.read(), holds=True)
 
 
 def smallest_chunks(plan: AttackPlan) -> Done:
     """Bodies of one byte at a time, all at once; nobody shows a token."""
     body = b"1\r\n \r\n" * SMALLEST_CHUNKS + b"0\r\n\r\n"
-    return knock(plan, SOCKETS, _request("POST /v1/orders", "Transfer-Encoding: chunked") + body)
+    head = _request("POST /v1/orders", "Transfer-Encoding: chunked")
+    return knock(plan, SOCKETS, head + body, is_heard=False)
 
 
 def own_smallest_chunks(plan: AttackPlan) -> Done:
     """The same, with a token."""
     body = b"1\r\n \r\n" * SMALLEST_CHUNKS + b"0\r\n\r\n"
     head = _request("POST /v1/orders", _bearer(plan.token), "Transfer-Encoding: chunked")
-    return knock(plan, SOCKETS_WITH_TOKEN, head + body)
+    return knock(plan, SOCKETS_OF_CHUNKS, head + body)
 
 
 def not_there(plan: AttackPlan) -> Done:

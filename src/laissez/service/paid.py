@@ -154,8 +154,9 @@ class PaidHttp(H11Protocol):
         ) and self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
 
     def _note_kept(self) -> None:
-        """What waits here for more, as long as it is a stranger's."""
-        if not isinstance(self._payer, Principal):
+        """What waits here for more, as long as it is a stranger's: not what will be looked at in a
+        moment, or a tenant's would count before it was."""
+        if not (self._is_next_due or isinstance(self._payer, Principal)):
             body = 0 if self.cycle is None else len(self.cycle.body)
             self._visitor.keep(len(self._held) + len(self.conn.trailing_data[0]) + body)
 

@@ -14,6 +14,7 @@ still be a tenant's, nobody else has to wait for it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import socket
 from time import monotonic_ns
@@ -190,5 +191,8 @@ class Visitor:
             transport.abort()
             return
         if entering is not None:
+            # In the middle of a TLS handshake the loop holds the socket, too: only its end ends that.
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
             entering.cancel()
         self.connection.close()
