@@ -76,7 +76,7 @@ def https(door: Entrance) -> list[paid.PaidHttp]:
     return [each.get_protocol() for each in transports]
 
 
-class Purses:
+class Spent:
     """What was spent, and at whose expense."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,8 +95,8 @@ class Purses:
 
 
 @pytest.fixture
-def purses(monkeypatch: pytest.MonkeyPatch) -> Purses:
-    return Purses(monkeypatch)
+def spent(monkeypatch: pytest.MonkeyPatch) -> Spent:
+    return Spent(monkeypatch)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[bytes, Callable[[str], bytes]]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_token_pays_whatever_the_outcome(service: Served, purses: Purses, kind: str) -> None:
+def test_a_token_pays_whatever_the_outcome(service: Served, spent: Spent, kind: str) -> None:
     """For all bytes that were sent and for the time they took, and nobody else does."""
     status, say = REFUSED[kind]
     said = say(bearer(service.secrets["ada"]))
@@ -136,13 +136,13 @@ def test_a_token_pays_whatever_the_outcome(service: Served, purses: Purses, kind
         connection.sendall(said)
         assert connection.recv(65_536).split(b" ")[1] == status
         ada = principal_of(service, "ada")
-        wait_until(lambda: purses.bytes[ada] == len(said))
-    assert purses.work_ns[ada] > 0
-    assert set(purses.bytes) == {ada}
+        wait_until(lambda: spent.bytes[ada] == len(said))
+    assert spent.work_ns[ada] > 0
+    assert set(spent.bytes) == {ada}
 
 
 def test_the_time_of_every_step_is_paid_for(
-    service: Served, purses: Purses, monkeypatch: pytest.MonkeyPatch
+    service: Served, spent: Spent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of one deep in the application; and by whoever asked, though somebody else's request
     came right behind it, as over a proxy's connection."""
@@ -160,23 +160,23 @@ def test_the_time_of_every_step_is_paid_for(
         heard = b""
         while heard.count(b"HTTP/1.1 200") < 2:
             heard += connection.recv(65_536)
-    wait_until(lambda: purses.work_ns[principal_of(service, "bob")] > 0)
-    assert purses.work_ns[principal_of(service, "ada")] > 45_000_000
+    wait_until(lambda: spent.work_ns[principal_of(service, "bob")] > 0)
+    assert spent.work_ns[principal_of(service, "ada")] > 45_000_000
 
 
-def test_who_has_too_many_connections_pays_for_asking(service: Served, purses: Purses) -> None:
+def test_who_has_too_many_connections_pays_for_asking(service: Served, spent: Spent) -> None:
     """A refusal for want of room is not free either."""
     ask = get("/v1/status", service.secrets["ada"])
     with dial(service.url) as one, dial(service.url) as two, dial(service.url) as three:
         for connection in (one, two):
             connection.sendall(ask)
             connection.recv(65_536)
-        before = purses.bytes[principal_of(service, "ada")]
+        before = spent.bytes[principal_of(service, "ada")]
         three.sendall(ask * 5)
         heard = b""
         while heard.count(b"too_many_connections") < 5:
             heard += three.recv(65_536)
-        assert purses.bytes[principal_of(service, "ada")] - before == 5 * len(ask)
+        assert spent.bytes[principal_of(service, "ada")] - before == 5 * len(ask)
 
 
 STRANGE = {
@@ -195,7 +195,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 def test_strangers_pay_for_whoever_shows_no_living_token(
-    service: Served, purses: Purses, kind: str
+    service: Served, spent: Spent, kind: str
 ) -> None:
     """The address, and all of them."""
     said = STRANGE[kind]
@@ -203,14 +203,12 @@ def test_strangers_pay_for_whoever_shows_no_living_token(
         connection.sendall(said)
         connection.recv(65_536)
         stranger = reception_of(service).strangers.at(LOOPBACK)
-        wait_until(lambda: purses.bytes[stranger] == len(said))
-    assert purses.work_ns[stranger] > 0
-    assert set(purses.bytes) == {stranger}
+        wait_until(lambda: spent.bytes[stranger] == len(said))
+    assert spent.work_ns[stranger] > 0
+    assert set(spent.bytes) == {stranger}
 
 
-def test_arrivals_pay_for_time_until_it_is_known_who_comes(
-    service: Served, purses: Purses
-) -> None:
+def test_arrivals_pay_for_time_until_it_is_known_who_comes(service: Served, spent: Spent) -> None:
     """To be let in, and for half a head; for its bytes nobody pays while it may be anybody's, and
     when it is gone the strangers of its address do. So whoever says half of something keeps nobody
     else from coming in."""
@@ -221,8 +219,8 @@ def test_arrivals_pay_for_time_until_it_is_known_who_comes(
     with dial(service.url) as connection:
         connection.sendall(half)
         wait_until(lambda: door_of(service).kept_bytes == len(half))
-        assert set(purses.bytes) == set()
-    wait_until(lambda: purses.bytes[stranger] == len(half))
+        assert set(spent.bytes) == set()
+    wait_until(lambda: spent.bytes[stranger] == len(half))
     assert arrivals._work_paid_ns > paid_ns
     assert arrivals._bytes_paid_ns <= monotonic_ns(), "no byte was charged to those who arrive"
 

@@ -21,7 +21,8 @@ from raw_websocket import handshake
 SOCKETS = 400
 SOCKETS_WITH_TOKEN = 90
 SOCKETS_OF_HALVES = 1_000
-SOCKETS_OF_SILENCE = 6_000
+SOCKETS_OF_HELLOS = 700
+SOCKETS_OF_SILENCE = 2_500
 DESCRIPTORS = 8_192
 HALF_HEAD_BYTES = 16_000
 SOCKETS_OF_CHUNKS = 4
@@ -189,7 +190,7 @@ def half_handshakes(plan: AttackPlan) -> Done:
     )
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
-    return knock(plan, SOCKETS_OF_HALVES, hello.read(), holds=True)
+    return knock(plan, SOCKETS_OF_HELLOS, hello.read(), holds=True)
 
 
 def smallest_chunks(plan: AttackPlan) -> Done:

@@ -196,7 +196,9 @@ class Entrance:
     def _show_oldest_out(self, address: str | None) -> bool:
         """Hang up on the oldest stranger from an address, or from the one that has most."""
         if address is None:
-            address = max(self._strangers, key=lambda each: len(self._strangers[each]), default=None)
+            address = max(
+                self._strangers, key=lambda each: len(self._strangers[each]), default=None
+            )
         if address is None:
             return False
         next(iter(self._strangers[address])).hang_up()

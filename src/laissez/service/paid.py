@@ -39,7 +39,7 @@ h11: Any = h11_impl.h11  # type: ignore[attr-defined]  # uvicorn's, as it is uvi
 HTTP = "http"
 HEAD_SEARCHED_MAX = 16 * 1024
 PIECE_BYTES = 2 * 1024
-"""So much is taken apart at once: hundreds of the smallest chunks of a body, about a millisecond."""
+"""So much is taken apart at once: hundreds of the smallest chunks, about a millisecond."""
 
 TURN_NS = 2_000_000
 STRANGERS_BYTES_MAX = 96 * 1024
@@ -157,7 +157,8 @@ class PaidHttp(H11Protocol):
         """What waits here for more, as long as it is a stranger's: not what will be looked at in a
         moment, or a tenant's would count before it was."""
         if not (self._is_next_due or isinstance(self._payer, Principal)):
-            body = 0 if self.cycle is None else len(self.cycle.body)
+            cycle: Any = self.cycle
+            body = 0 if cycle is None else len(cycle.body)
             self._visitor.keep(len(self._held) + len(self.conn.trailing_data[0]) + body)
 
     def handle_events(self) -> None:

@@ -3,7 +3,8 @@
 uvicorn speaks HTTP and bounds the size of heads; here they are bounded in time, too, each from its
 first byte to its last, so that dripping helps nobody. Time during which we don't read, because its
 payer rests or others come between, does not count. Between two requests a connection may rest for a
-while. What is broken is hung up on, and is not an error of ours: the log says nothing of it. Once a request has shown a token the connection belongs to whoever that is: it counts
+while. A request that breaks off is refused or hung up on: it is no error of ours, and the log says
+nothing of it. Once a request has shown a token the connection belongs to whoever that is: it counts
 as one of its connections, and what waits in it unread as its own.
 """
 
@@ -97,7 +98,7 @@ class PatientHttp(PaidHttp):
         self._let_go()
 
     def send_400_response(self, msg: str) -> None:
-        cycle = self.cycle
+        cycle: Any = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True  # nobody is there for the application's own answer
             cycle.message_event.set()

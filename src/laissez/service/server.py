@@ -50,9 +50,7 @@ VISITORS_BETWEEN_LOOKS = 10_000
 HEAD_BYTES_KEPT = 20 * 1024
 """A head may have 16 KiB; one that is a little longer is read, and told so."""
 
-BACKLOG = 8_192
-"""The system may allow less; who finds it full tries again a second later, by itself."""
-
+BACKLOG = 2_048
 CONNECTIONS_MAX = 16_384
 STRANGERS_MAX = 1_024
 # Two threads share the interpreter: the one that trades and the one that writes. The writer needs

@@ -191,7 +191,7 @@ class Visitor:
             transport.abort()
             return
         if entering is not None:
-            # In the middle of a TLS handshake the loop holds the socket, too: only its end ends that.
+            # During a TLS handshake the loop holds the socket, too, and only this ends that.
             with contextlib.suppress(OSError):
                 self.connection.shutdown(socket.SHUT_RDWR)
             entering.cancel()
