@@ -166,7 +166,7 @@ ATTACKS = (
     Attack(
         "half TLS",
         "half_handshakes",
-        "no token: hello in TLS and nothing more, 700 connections",
+        "no token: hello in TLS and nothing more, 400 connections",
         400,
         speaks_tls=True,
     ),

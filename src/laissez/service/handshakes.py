@@ -11,13 +11,11 @@ from time import thread_time_ns
 
 TRIES = 3
 STEPS_MAX = 10
-AROUND = 2
-"""Beside the cryptography: the transport's own buffers and system calls are as much again."""
 
 
 def handshake_ns(tls: ssl.SSLContext) -> int:
     """The least of a few, since the machine's own moods only ever add."""
-    return AROUND * min(_shake_hands(tls) for _ in range(TRIES))
+    return min(_shake_hands(tls) for _ in range(TRIES))
 
 
 def _shake_hands(tls: ssl.SSLContext) -> int:
