@@ -139,14 +139,16 @@ def test_bytes_that_come_while_somebody_rests_are_paid_for(
         limited(tmp_path, FEW_BYTES) as exchange,
         dial(exchange, "ada") as ada,
         dial(exchange, "ada") as also_ada,
+        dial(exchange, "ada") as third,
     ):
         ada.send_raw(frame(b"", PONG) * 20_000)
         wait_until(lambda: rests(exchange, clock, "ada"))
         before_ms = rest_ms(exchange, clock, "ada")
-        also_ada.send_raw(frame(b"x" * 100, PONG) * 100)
-        wait_until(lambda: rest_ms(exchange, clock, "ada") > before_ms + 9)
+        for each in (also_ada, third):
+            each.send_raw(frame(b"x" * 100, PONG) * 70)
+        wait_until(lambda: rest_ms(exchange, clock, "ada") > before_ms + 13)
         assert (
-            exchange.call(lambda _: [each._is_paused for each in of(exchange, "ada")]) == [True] * 2
+            exchange.call(lambda _: [each._is_paused for each in of(exchange, "ada")]) == [True] * 3
         )
         number = also_ada.send(AskStatus())[0]
         clock.let_pass(1_000)
@@ -260,15 +262,28 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_requests_in_frames_of_their_own_are_served_in_turns(
-    tmp_path: Path, clock: HandClock, turns: list[str]
+@pytest.mark.parametrize(
+    "each",
+    [
+        frame(encode(Request(1, AskStatus()))),
+        frame(encode(Request(1, PlaceOrder("h100", 1, 1)))),
+        frame(b""),
+        frame(b"", BINARY),
+        frame(b"[" + b"0," * 1_000 + b"0]"),
+    ],
+    ids=["questions", "changes", "unreadable", "binary", "unreadable lists"],
+)
+def test_frames_that_come_together_are_served_in_turns(
+    tmp_path: Path, clock: HandClock, turns: list[str], each: bytes
 ) -> None:
-    """Many frames that come together are like a frame of many requests: others come between."""
+    """Whatever is in them, they are like one frame of many requests: others come between."""
     clock.slow_down(Desk, "answer", lambda desk, asker, asked: 3)
+    clock.slow_down(Exchange, "submit", lambda own, ticket, at: 3)
+    clock.slow_down(TraderSocket, "refuse", lambda trader, refused: 3)
     with limited(tmp_path, ALL_FREE) as exchange, dial(exchange, "ada") as ada:
-        ada.send_raw(b"".join(frame(encode(Request(n, AskStatus()))) for n in range(10)))
-        assert len(ada.answers(range(10))) == 10
-        assert turns.count("ada") > 5
+        ada.send_raw(each * 10)
+        wait_until(lambda: turns.count("ada") > 5)
+        assert ada.next_frame()[0] == TEXT
 
 
 @pytest.fixture

@@ -232,6 +232,10 @@ DOORS = {
     "not_so": "token",
     "too_large": "token",
     "connects": "arrivals",
+    "silence": "arrivals",
+    "half_heads": "arrivals",
+    "half_handshakes": "arrivals",
+    "own_smallest_chunks": "token",
 }
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from laissez.exchange.access import Limits
-from laissez.exchange.allowance import Allowance
 from laissez.exchange.pipeline import Settings
 from laissez.model import AskStatus, OfferResource, PlaceOrder, Reply
-from laissez.service import entrance, paid, patience, server
+from laissez.service import entrance, paid, patience, server, visitor
 from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance
+from laissez.service.strangers import Strangers
 from raw_websocket import RawSocket, TurnedAway, handshake
 from serving import Served, served
 
@@ -42,7 +42,7 @@ def test_a_caller_that_says_nothing_is_hung_up_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """A connection on which no whole request arrives does not stay open."""
-    monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.2)
+    monkeypatch.setattr(visitor, "HANDSHAKE_S", 0.2)
     with served(tmp_path) as service, dial(service.url) as connection:
         connection.sendall(sent)
         assert hear_all(connection) == b""
@@ -96,6 +96,7 @@ def test_dripping_helps_nobody(
 ) -> None:
     """A head has so much time from its first byte to its last, the second one, too."""
     monkeypatch.setattr(patience, "REQUEST_HEAD_S", 0.3)
+    monkeypatch.setattr(visitor, "HANDSHAKE_S", 0.3)
     with served(tmp_path) as service, dial(service.url) as connection:
         for _ in range(requests_before):
             connection.sendall(HEALTH)
@@ -181,14 +182,15 @@ def test_without_descriptors_left_it_waits_and_goes_on(monkeypatch: pytest.Monke
             listener.listen()
             way_in = Entrance(
                 listener,
-                lambda visitor: Greeting(),
+                lambda _: Greeting(),
                 None,
-                Allowance(Limits()),
+                Strangers(),
                 connections_max=5,
                 strangers_max=5,
                 from_one_address_max=5,
             )
             reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(HEALTH)
             assert await reader.read() == b"hello"
             assert listener.failures == 0
             writer.close()
@@ -314,14 +316,15 @@ def test_a_defect_while_a_connection_is_accepted_leaks_nobody(
 ) -> None:
     """Whatever goes wrong, the visitor's place is free again, and it is in the log."""
 
-    def answer(visitor: object) -> asyncio.Protocol:
+    def answer(_: object) -> asyncio.Protocol:
         raise ZeroDivisionError
 
     async def run() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             most = {"connections_max": 9, "strangers_max": 9, "from_one_address_max": 9}
-            door = Entrance(listener, answer, None, Allowance(Limits()), **most)
-            with socket.create_connection(listener.getsockname()):
+            door = Entrance(listener, answer, None, Strangers(), **most)
+            with socket.create_connection(listener.getsockname()) as connection:
+                connection.sendall(HEALTH)
                 for _ in range(200):
                     await asyncio.sleep(0.01)
                     if caplog.records:

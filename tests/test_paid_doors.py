@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ from laissez.service.payers_queue import PayersQueue
 from laissez.service.reception import Reception
 from laissez.service.strangers import Stranger, Strangers
 from laissez.service.timed import in_timed_steps
+from laissez.service.visitor import HEAD_PIECES_MAX, Visitor
 from raw_websocket import RawSocket, frame, handshake
 from serving import Served, served
 from test_http_door import HEALTH, dial, get, hear_all
@@ -60,7 +62,21 @@ def bearer(secret: str) -> str:
     return f"Authorization: Bearer {secret}"
 
 
-class Purses:
+def door_of(service: Served) -> Entrance:
+    """Where everybody comes in."""
+    (door,) = service.call(
+        lambda _: [each for each in gc.get_objects() if type(each) is Entrance and each._is_open]
+    )
+    return door
+
+
+def https(door: Entrance) -> list[paid.PaidHttp]:
+    """The connections that speak HTTP."""
+    transports: list[Any] = [each.transport for each in door._visitors if each.transport]
+    return [each.get_protocol() for each in transports]
+
+
+class Spent:
     """What was spent, and at whose expense."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,8 +95,8 @@ class Purses:
 
 
 @pytest.fixture
-def purses(monkeypatch: pytest.MonkeyPatch) -> Purses:
-    return Purses(monkeypatch)
+def spent(monkeypatch: pytest.MonkeyPatch) -> Spent:
+    return Spent(monkeypatch)
 
 
 @pytest.fixture
@@ -112,7 +128,7 @@ REFUSED: dict[str, tuple[bytes, Callable[[str], bytes]]] = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_token_pays_whatever_the_outcome(service: Served, purses: Purses, kind: str) -> None:
+def test_a_token_pays_whatever_the_outcome(service: Served, spent: Spent, kind: str) -> None:
     """For all bytes that were sent and for the time they took, and nobody else does."""
     status, say = REFUSED[kind]
     said = say(bearer(service.secrets["ada"]))
@@ -120,13 +136,13 @@ def test_a_token_pays_whatever_the_outcome(service: Served, purses: Purses, kind
         connection.sendall(said)
         assert connection.recv(65_536).split(b" ")[1] == status
         ada = principal_of(service, "ada")
-        wait_until(lambda: purses.bytes[ada] == len(said))
-    assert purses.work_ns[ada] > 0
-    assert set(purses.bytes) == {ada}
+        wait_until(lambda: spent.bytes[ada] == len(said))
+    assert spent.work_ns[ada] > 0
+    assert set(spent.bytes) == {ada}
 
 
 def test_the_time_of_every_step_is_paid_for(
-    service: Served, purses: Purses, monkeypatch: pytest.MonkeyPatch
+    service: Served, spent: Spent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of one deep in the application; and by whoever asked, though somebody else's request
     came right behind it, as over a proxy's connection."""
@@ -144,23 +160,23 @@ def test_the_time_of_every_step_is_paid_for(
         heard = b""
         while heard.count(b"HTTP/1.1 200") < 2:
             heard += connection.recv(65_536)
-    wait_until(lambda: purses.work_ns[principal_of(service, "bob")] > 0)
-    assert purses.work_ns[principal_of(service, "ada")] > 45_000_000
+    wait_until(lambda: spent.work_ns[principal_of(service, "bob")] > 0)
+    assert spent.work_ns[principal_of(service, "ada")] > 45_000_000
 
 
-def test_who_has_too_many_connections_pays_for_asking(service: Served, purses: Purses) -> None:
+def test_who_has_too_many_connections_pays_for_asking(service: Served, spent: Spent) -> None:
     """A refusal for want of room is not free either."""
     ask = get("/v1/status", service.secrets["ada"])
     with dial(service.url) as one, dial(service.url) as two, dial(service.url) as three:
         for connection in (one, two):
             connection.sendall(ask)
             connection.recv(65_536)
-        before = purses.bytes[principal_of(service, "ada")]
+        before = spent.bytes[principal_of(service, "ada")]
         three.sendall(ask * 5)
         heard = b""
         while heard.count(b"too_many_connections") < 5:
             heard += three.recv(65_536)
-        assert purses.bytes[principal_of(service, "ada")] - before == 5 * len(ask)
+        assert spent.bytes[principal_of(service, "ada")] - before == 5 * len(ask)
 
 
 STRANGE = {
@@ -179,7 +195,7 @@ STRANGE = {
 
 @pytest.mark.parametrize("kind", STRANGE)
 def test_strangers_pay_for_whoever_shows_no_living_token(
-    service: Served, purses: Purses, kind: str
+    service: Served, spent: Spent, kind: str
 ) -> None:
     """The address, and all of them."""
     said = STRANGE[kind]
@@ -187,22 +203,26 @@ def test_strangers_pay_for_whoever_shows_no_living_token(
         connection.sendall(said)
         connection.recv(65_536)
         stranger = reception_of(service).strangers.at(LOOPBACK)
-        wait_until(lambda: purses.bytes[stranger] == len(said))
-    assert purses.work_ns[stranger] > 0
-    assert set(purses.bytes) == {stranger}
+        wait_until(lambda: spent.bytes[stranger] == len(said))
+    assert spent.work_ns[stranger] > 0
+    assert set(spent.bytes) == {stranger}
 
 
-def test_arrivals_pay_until_it_is_known_who_comes(
-    service: Served, purses: Purses, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To be let in, and for half a head; whoever is gone by then has cost nobody else anything."""
-    arrivals = reception_of(service).strangers.arrivals
+def test_arrivals_pay_for_time_until_it_is_known_who_comes(service: Served, spent: Spent) -> None:
+    """To be let in, and for half a head; for its bytes nobody pays while it may be anybody's, and
+    when it is gone the strangers of its address do. So whoever says half of something keeps nobody
+    else from coming in."""
+    strange = reception_of(service).strangers
+    arrivals, stranger = strange.arrivals, strange.at(LOOPBACK)
     paid_ns = arrivals._work_paid_ns
+    half = b"GET /v1/st" + b"x" * 15_000
     with dial(service.url) as connection:
-        connection.sendall(b"GET /v1/st")
-        wait_until(lambda: arrivals._bytes_paid_ns > monotonic_ns() - 10 * NS_PER_S)
+        connection.sendall(half)
+        wait_until(lambda: door_of(service).kept_bytes == len(half))
+        assert set(spent.bytes) == set()
+    wait_until(lambda: spent.bytes[stranger] == len(half))
     assert arrivals._work_paid_ns > paid_ns
-    assert set(purses.bytes) == set()
+    assert arrivals._bytes_paid_ns <= monotonic_ns(), "no byte was charged to those who arrive"
 
 
 def test_a_handshake_that_comes_to_nothing_keeps_no_place(service: Served) -> None:
@@ -307,11 +327,11 @@ def test_half_a_head_of_a_tenant_waits_for_no_stranger(
 ) -> None:
     """It comes in pieces, and whose it is shows with the last; but nobody reads crumbs."""
     pieces = 0
-    data_received = paid.PaidHttp.data_received
+    hear = Visitor._hear
 
-    def counted(connection: paid.PaidHttp, data: bytes) -> None:
+    def counted(own: Visitor) -> None:
         nonlocal pieces
-        data_received(connection, data)
+        hear(own)
         pieces += 1
 
     def send(connection: socket.socket, some: bytes) -> None:
@@ -319,7 +339,7 @@ def test_half_a_head_of_a_tenant_waits_for_no_stranger(
         connection.sendall(some)
         wait_until(lambda: pieces > before)
 
-    monkeypatch.setattr(paid.PaidHttp, "data_received", counted)
+    monkeypatch.setattr(Visitor, "_hear", counted)
     ask = get("/v1/status", service.secrets["ada"])
     overdraw(service, reception_of(service).strangers.all)
     with dial(service.url) as connection:
@@ -327,11 +347,10 @@ def test_half_a_head_of_a_tenant_waits_for_no_stranger(
             send(connection, ask[begin : begin + 40])
         assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
     with dial(service.url) as connection:
-        for begin in range(paid.HEAD_PIECES_MAX):
+        for begin in range(HEAD_PIECES_MAX):
+            assert waits(service) == 0
             send(connection, ask[begin : begin + 1])
-        assert waits(service) == 0
-        send(connection, ask[paid.HEAD_PIECES_MAX :][:1])
-        assert waits(service) == 1
+        wait_until(lambda: waits(service) == 1)
 
 
 def test_who_leaves_the_queue_is_forgotten(service: Served) -> None:
@@ -372,13 +391,17 @@ def test_no_more_connections_wait_for_a_token_than_it_may_have(
 def test_a_stranger_that_waits_holds_little(
     service: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who sends much more than a request is hung up on instead."""
+    """Whatever it sends stays in its own socket, or it is hung up on."""
     monkeypatch.setattr(patience, "REQUEST_HEAD_S", 1_000)  # not for that
     overdraw(service, reception_of(service).strangers.all)
-    with dial(service.url) as connection, contextlib.suppress(ConnectionError):
-        connection.sendall(HEALTH + b" " * 2 * paid.STRANGERS_BYTES_MAX)
-        assert hear_all(connection) == b""
-    wait_until(lambda: waits(service) == 0)
+    with dial(service.url) as connection:
+        connection.settimeout(0.2)
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            connection.sendall(HEALTH + b" " * (8 << 20))
+        door = door_of(service)
+        held = service.call(lambda _: [len(http._held) for http in https(door)])
+        assert all(size <= paid.STRANGERS_BYTES_MAX for size in held)
+        assert door.kept_bytes <= paid.STRANGERS_BYTES_MAX
 
 
 def test_what_was_not_answered_is_not_read_further(
@@ -595,14 +618,14 @@ class Greeting(asyncio.Protocol):
 
 
 @contextlib.contextmanager
-def entrance(arrivals: Allowance, protocols: list[object]) -> Iterator[tuple[Entrance, Any]]:
+def entrance(payers: Strangers, protocols: list[object]) -> Iterator[tuple[Entrance, Any]]:
     def answer(visitor: object) -> asyncio.Protocol:
         protocols.append(visitor)
         return Greeting()
 
     with socket.create_server((LOOPBACK, 0), backlog=64) as listener:
         most = {"connections_max": 99, "strangers_max": 99, "from_one_address_max": 99}
-        door = Entrance(listener, answer, None, arrivals, **most)
+        door = Entrance(listener, answer, None, payers, **most)
         yield door, listener.getsockname()
         door.close()
 
@@ -614,7 +637,7 @@ def test_a_few_are_let_in_at_a_time() -> None:
 
     async def test() -> None:
         with contextlib.ExitStack() as opened:
-            door, address = opened.enter_context(entrance(Allowance(Limits()), []))
+            door, address = opened.enter_context(entrance(Strangers(), []))
             for _ in range(3 * ACCEPTED_AT_ONCE):
                 opened.enter_context(socket.create_connection(address))
             door._accept()
@@ -629,8 +652,9 @@ def test_while_arrivals_have_overdrawn_nobody_is_let_in() -> None:
     """A new connection waits in the system's queue, and comes in when all is paid back."""
 
     async def test() -> None:
-        arrivals = Allowance(Limits())
-        with entrance(arrivals, []) as (door, address):
+        payers = Strangers()
+        arrivals = payers.arrivals
+        with entrance(payers, []) as (door, address):
             arrivals.spend(monotonic_ns(), 0, WORK_AT_ONCE_NS + 25_000_000)  # a tenth of a second
             with socket.create_connection(address):
                 looks = 0
@@ -645,13 +669,14 @@ def test_while_arrivals_have_overdrawn_nobody_is_let_in() -> None:
 
 def test_whoever_comes_in_is_charged_to_arrivals() -> None:
     async def test() -> None:
-        arrivals = Allowance(Limits())
+        payers = Strangers()
         protocols: list[object] = []
-        with entrance(arrivals, protocols) as (_, address):
+        with entrance(payers, protocols) as (_, address):
             reader, writer = await asyncio.open_connection(*address)
+            writer.write(HEALTH)
             assert await reader.read() == b"hello"
             writer.close()
-        assert arrivals._work_paid_ns > 0 and len(protocols) == 1
+        assert payers.arrivals._work_paid_ns > 0 and len(protocols) == 1
 
     run(test)
 
@@ -661,11 +686,12 @@ def test_who_has_hung_up_is_not_let_in() -> None:
 
     async def test() -> None:
         protocols: list[object] = []
-        with entrance(Allowance(Limits()), protocols) as (door, address):
+        with entrance(Strangers(), protocols) as (door, address):
             for _ in range(3):
                 socket.create_connection(address).close()
             stays = socket.create_connection(address)
             with contextlib.closing(stays):
+                stays.sendall(HEALTH)
                 while not protocols:
                     await asyncio.sleep(0.001)
                 assert door.visitors_so_far == 1

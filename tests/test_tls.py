@@ -30,9 +30,12 @@ from laissez.model import (
     Subscribed,
     encode,
 )
-from laissez.service import entrance
+from laissez.service import entrance, server, visitor
+from laissez.service.handshakes import handshake_ns
 from laissez.service.server import BadSettings, ServerSettings
 from raw_websocket import Closed, RawSocket, TurnedAway, frame
+from test_paid_doors import reception_of
+from test_socket import wait_until
 
 OPENSSL = shutil.which("openssl")
 pytestmark = pytest.mark.skipif(OPENSSL is None, reason="there is no openssl to make a certificate")
@@ -190,10 +193,72 @@ def test_a_tls_handshake_that_does_not_end_is_hung_up_on(
     secured: Secured, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     """Whoever connects and says nothing, or begins and does not go on, does not stay."""
-    monkeypatch.setattr(entrance, "HANDSHAKE_S", 0.2)
+    for each in (entrance, visitor):
+        monkeypatch.setattr(each, "HANDSHAKE_S", 0.2)
     address = urlsplit(secured.url)
     with socket.create_connection((address.hostname, address.port), 20) as connection:
         connection.sendall(sent)
         with contextlib.suppress(ConnectionError):
             while connection.recv(4_096):
                 """It may say why before it hangs up."""
+
+
+def test_a_handshake_is_paid_for_when_it_begins(
+    secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its first byte, at what it takes with this key, and whether or not it goes on; silence
+    costs nothing of that."""
+    price_ns = 10**12
+    monkeypatch.setattr(server, "handshake_ns", lambda context: price_ns)
+    certificate, key = make_certificate(tmp_path)
+    with_tls = partial(ServerSettings, tls_certificate=certificate, tls_key=key)
+    monkeypatch.setattr(serving, "ServerSettings", with_tls)
+    with serving.served(tmp_path / "journal") as running:
+        arrivals = reception_of(running).strangers.arrivals
+        address = urlsplit(running.url)
+        with socket.create_connection((address.hostname, address.port), 20) as connection:
+            wait_until(lambda: running.running.visitors() == 1)
+            assert arrivals._work_paid_ns < time.monotonic_ns() + price_ns
+            connection.sendall(b"\x16")
+            wait_until(lambda: arrivals._work_paid_ns > time.monotonic_ns() + price_ns)
+
+
+def test_what_a_handshake_takes_is_measured(tmp_path: Path) -> None:
+    """With the key that is configured, and without leaving anything behind."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*make_certificate(tmp_path))
+    assert handshake_ns(context) > 0
+
+
+def test_who_is_shown_out_of_a_handshake_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest of too many are hung up on at once, and hold no descriptor any more."""
+    monkeypatch.setattr(server, "raise_descriptor_limit", lambda: entrance.DESCRIPTORS_KEPT + 20)
+    certificate, key = make_certificate(tmp_path)
+    with_tls = partial(ServerSettings, tls_certificate=certificate, tls_key=key)
+    monkeypatch.setattr(serving, "ServerSettings", with_tls)
+    hello = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="x")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    said = hello.read()
+    monkeypatch.setattr(entrance, "HANDSHAKE_S", 1_000)  # not for that
+    with serving.served(tmp_path / "journal") as running, contextlib.ExitStack() as opened:
+        address = urlsplit(running.url)
+        came: list[socket.socket] = []
+        for _ in range(8):
+            connection = socket.create_connection((address.hostname, address.port), 20)
+            came.append(opened.enter_context(connection))
+            connection.sendall(said)
+            assert connection.recv(1)  # the service has answered, and waits for the rest
+        for connection in came[:3]:
+            with contextlib.suppress(ConnectionError):
+                while connection.recv(65_536):
+                    pass
+        for connection in came[3:]:
+            connection.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while some := connection.recv(65_536):
+                    pass
+                assert some, "it was hung up on"

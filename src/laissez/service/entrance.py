@@ -3,13 +3,15 @@
 Connections are accepted one by one and not by a server of the event loop, so that there is never
 one more than there are descriptors for: some are kept for files, and strangers may have half of
 the rest at most. A stranger is a connection that has shown no token yet: it may be in the middle
-of its TLS handshake, of its first request, or say nothing at all. When there are too many of them,
-or too many from one address, the one that has been a stranger for longest is hung up on. So a
-tenant gets in, however many others come and say nothing; and who has shown a token stays.
+of its TLS handshake, of its first request, or say nothing at all (`visitor`). When there are too
+many of them, the one that has been a stranger for longest is hung up on, of the address that has
+most; and likewise when too much of what they have said waits for its end. So a tenant gets in,
+however many others come and say nothing or half of something; and who has shown a token stays.
 
 A few are accepted at a time, others come between; and the time that it takes is paid for by all
 who arrive (`strangers`): when that is too much, new ones wait in the system's queue for a moment.
-Who has hung up by then is let go of before anything is built for it.
+They also wait there while some that have come before them wait for their turn, or these would be
+hung up on to make room before they are heard.
 
 The service runs without a collector that looks for cycles, so a connection that ends lets go of
 whatever holds it: then nothing of it is left, however often somebody comes and goes.
@@ -28,8 +30,11 @@ from collections import Counter
 from collections.abc import Callable
 from time import monotonic_ns
 
-from laissez.exchange.allowance import NS_PER_S, Allowance
+from laissez.exchange.allowance import NS_PER_S
+from laissez.service.payers_queue import PayersQueue
+from laissez.service.strangers import Strangers
 from laissez.service.timed import in_timed_steps
+from laissez.service.visitor import HANDSHAKE_S, Visitor, has_gone
 
 _log = logging.getLogger("laissez.entrance")
 
@@ -45,7 +50,9 @@ REST_NS_LEAST = 2_000_000
 
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BREATH_S = 0.1
-HANDSHAKE_S = 5.0
+
+KEPT_BYTES_MAX = 8 << 20
+"""So much of what all strangers have said may wait for more: some hundred heads of the longest."""
 
 
 def raise_descriptor_limit() -> int:
@@ -59,43 +66,6 @@ def raise_descriptor_limit() -> int:
     return DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
 
 
-def _has_gone(connection: socket.socket) -> bool:
-    """Has it hung up already? Then nothing needs to be built for it."""
-    try:
-        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-
-
-class Visitor:
-    """One connection, from the moment it was accepted until it is gone."""
-
-    def __init__(self, entrance: Entrance, connection: socket.socket, address: str) -> None:
-        self.address = address
-        self.connection = connection
-        self.transport: asyncio.Transport | None = None
-        self.arriving: asyncio.Task[None] | None = None
-        self._entrance = entrance
-
-    def recognize(self) -> None:
-        """It has shown a token."""
-        self._entrance.forget_stranger(self)
-
-    def leave(self) -> None:
-        self._entrance.leave(self)
-
-    def hang_up(self) -> None:
-        transport, arriving = self.transport, self.arriving
-        self._entrance.leave(self)
-        if transport is not None:
-            transport.abort()
-        elif arriving is not None:
-            arriving.cancel()
-            self.connection.close()
-
-
 class Entrance:
     """Accepts connections; `protocol` makes what answers them."""
 
@@ -104,44 +74,48 @@ class Entrance:
         listener: socket.socket,
         protocol: Callable[[Visitor], asyncio.Protocol],
         tls: ssl.SSLContext | None,
-        arrivals: Allowance,
+        payers: Strangers,
         *,
         connections_max: int,
         strangers_max: int,
         from_one_address_max: int,
+        handshake_ns: int = 0,
     ) -> None:
         self._listener = listener
         self._protocol = protocol
         self._tls = tls
-        self._arrivals = arrivals
+        self.payers = payers
+        self.handshake_ns = None if tls is None else handshake_ns
+        self.arriving = PayersQueue()
         self._connections_max = connections_max
         self._strangers_max = strangers_max
         self._from_one_address_max = from_one_address_max
         self._loop = asyncio.get_running_loop()
         self.visitors_so_far = 0
         self._visitors: set[Visitor] = set()
-        self._strangers: dict[Visitor, None] = {}
-        self._from: Counter[str] = Counter()
+        self._strangers: dict[str, dict[Visitor, None]] = {}
+        """By address, the oldest first."""
+
+        self.strangers = 0
+        self._kept: Counter[str] = Counter()
+        self.kept_bytes = 0
         self._breath: asyncio.TimerHandle | None = None
         self._is_open = True
         listener.setblocking(False)
         self._loop.add_reader(listener, self._accept)
 
-    @property
-    def strangers(self) -> int:
-        return len(self._strangers)
-
     def _accept(self) -> None:
         begun = monotonic_ns()
-        rest_ns = self._arrivals.rests_until - begun
-        if rest_ns > 0:
+        arrivals = self.payers.arrivals
+        rest_ns = arrivals.rests_until - begun
+        if rest_ns > 0 or self.arriving.length(arrivals) >= ACCEPTED_AT_ONCE:
             self._take_a_breath(max(rest_ns, REST_NS_LEAST) / NS_PER_S)
         else:
             self._accept_some()
             self._spend(monotonic_ns() - begun)
 
     def _spend(self, work_ns: int) -> None:
-        self._arrivals.spend(monotonic_ns(), 0, work_ns)
+        self.payers.arrivals.spend(monotonic_ns(), 0, work_ns)
 
     def _accept_some(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
@@ -157,10 +131,10 @@ class Entrance:
                 self._show_oldest_out(None)
                 self._take_a_breath(BREATH_S)
                 return
-            if _has_gone(connection):
+            if has_gone(connection):
                 connection.close()
             else:
-                self._enter(connection, str(address[0]))
+                self._take_in(connection, str(address[0]))
 
     def _take_a_breath(self, seconds: float) -> None:
         """Let new connections wait in the operating system's queue."""
@@ -173,28 +147,33 @@ class Entrance:
         if self._is_open:
             self._loop.add_reader(self._listener, self._accept)
 
-    def _enter(self, connection: socket.socket, address: str) -> None:
-        if self._from[address] >= self._from_one_address_max:
+    def _take_in(self, connection: socket.socket, address: str) -> None:
+        if len(self._strangers.get(address, ())) >= self._from_one_address_max:
             self._show_oldest_out(address)
-        if len(self._strangers) >= self._strangers_max:
+        if self.strangers >= self._strangers_max:
             self._show_oldest_out(None)
         if len(self._visitors) >= self._connections_max and not self._show_oldest_out(None):
             connection.close()
             return
+        connection.setblocking(False)
         self.visitors_so_far += 1
         visitor = Visitor(self, connection, address)
         self._visitors.add(visitor)
-        self._strangers[visitor] = None
-        self._from[address] += 1
-        visitor.arriving = self._loop.create_task(self._arrive(visitor))
+        self._strangers.setdefault(address, {})[visitor] = None
+        self.strangers += 1
+        visitor.wait()
 
-    async def _arrive(self, visitor: Visitor) -> None:
-        await in_timed_steps(self._let_in(visitor), self._spend)
+    # Those who are here -----------------------------------------------------------------------
 
-    async def _let_in(self, visitor: Visitor) -> None:
+    def let_in(self, visitor: Visitor) -> None:
+        visitor.entering = self._loop.create_task(self._enter(visitor))
+
+    async def _enter(self, visitor: Visitor) -> None:
+        await in_timed_steps(self._build(visitor), self._spend)
+
+    async def _build(self, visitor: Visitor) -> None:
         patience = None if self._tls is None else HANDSHAKE_S
         try:
-            visitor.connection.setblocking(False)
             await self._loop.connect_accepted_socket(
                 lambda: self._protocol(visitor),
                 visitor.connection,
@@ -203,36 +182,49 @@ class Entrance:
                 ssl_shutdown_timeout=patience,
             )
         except (OSError, asyncio.CancelledError):  # it has gone, or was shown out
-            self._forget(visitor)
+            self._give_up(visitor)
         except Exception as error:  # whatever it was, the visitor's place is free again
             _log.error("%s while a connection was accepted", type(error).__name__)
-            self._forget(visitor)
+            self._give_up(visitor)
         finally:
-            visitor.arriving = None
+            visitor.entering = None
 
-    def _forget(self, visitor: Visitor) -> None:
+    def _give_up(self, visitor: Visitor) -> None:
         visitor.connection.close()
         visitor.leave()
 
     def _show_oldest_out(self, address: str | None) -> bool:
-        """Hang up on the oldest stranger, or on the oldest from an address."""
-        for stranger in self._strangers:
-            if address is None or stranger.address == address:
-                stranger.hang_up()
-                return True
-        return False
+        """Hang up on the oldest stranger from an address, or from the one that has most."""
+        if address is None:
+            address = max(
+                self._strangers, key=lambda each: len(self._strangers[each]), default=None
+            )
+        if address is None:
+            return False
+        next(iter(self._strangers[address])).hang_up()
+        return True
 
-    def forget_stranger(self, visitor: Visitor) -> None:
-        if visitor in self._strangers:
-            del self._strangers[visitor]
-            self._from[visitor.address] -= 1
-            if not self._from[visitor.address]:
-                del self._from[visitor.address]
+    def note_kept(self, visitor: Visitor, change: int) -> None:
+        """What is kept of strangers is bounded: the oldest goes of whom most is kept."""
+        self._kept[visitor.address] += change
+        if not self._kept[visitor.address]:
+            del self._kept[visitor.address]
+        self.kept_bytes += change
+        while self.kept_bytes > KEPT_BYTES_MAX:
+            ((address, _),) = self._kept.most_common(1)
+            next(each for each in self._strangers[address] if each.kept_bytes).hang_up()
 
-    def leave(self, visitor: Visitor) -> None:
-        self.forget_stranger(visitor)
+    def recognize(self, visitor: Visitor) -> None:
+        others = self._strangers.get(visitor.address, {})
+        if visitor in others:
+            del others[visitor]
+            self.strangers -= 1
+            if not others:
+                del self._strangers[visitor.address]
+
+    def forget(self, visitor: Visitor) -> None:
+        self.recognize(visitor)
         self._visitors.discard(visitor)
-        visitor.transport = visitor.arriving = None
 
     # As uvicorn's servers ---------------------------------------------------------------------
 
@@ -242,6 +234,9 @@ class Entrance:
             if self._breath is not None:
                 self._breath.cancel()
             self._loop.remove_reader(self._listener)
+            for visitor in tuple(self._visitors):
+                if visitor.transport is None:  # nobody else knows it yet
+                    visitor.hang_up()
 
     async def wait_closed(self) -> None:
         """Nobody new comes in any more; those who are in are hung up on by others."""

@@ -9,7 +9,7 @@ change has to wait for what has fallen due, streams wait as well, so that it is 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
@@ -28,12 +28,12 @@ class Outflow:
     def __init__(self, has_to_wait: Callable[[], bool] = lambda: False) -> None:
         self._has_to_wait = has_to_wait
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Subscriber] = deque()
+        self._waiting: OrderedDict[Subscriber, None] = OrderedDict()
         self._is_due = False
 
     def add(self, subscriber: Subscriber) -> None:
-        """Something was pushed to a subscriber that has sent all before."""
-        self._waiting.append(subscriber)
+        """Something was pushed to a subscriber; one that waits already keeps its place."""
+        self._waiting[subscriber] = None
         self._take_turn_soon()
 
     def _take_turn_soon(self) -> None:
@@ -49,7 +49,7 @@ class Outflow:
         ends = monotonic_ns() + TURN_NS
         try:
             while self._waiting and not self._has_to_wait():
-                self._waiting.popleft().flush_pushed()
+                self._waiting.popitem(last=False)[0].flush_pushed()
                 if monotonic_ns() > ends:
                     break
         finally:  # one that fails takes nobody with it

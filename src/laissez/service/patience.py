@@ -1,22 +1,25 @@
 """HTTP with an end to everything: to a head, to a body, to an answer that nobody takes.
 
 uvicorn speaks HTTP and bounds the size of heads; here they are bounded in time, too, each from its
-first byte to its last, so that dripping helps nobody. Between two requests a connection may rest
-for a while. Once a request has shown a token the connection belongs to whoever that is: it counts
+first byte to its last, so that dripping helps nobody. Time during which we don't read, because its
+payer rests or others come between, does not count. Between two requests a connection may rest for a
+while. A request that breaks off is refused or hung up on: it is no error of ours, and the log says
+nothing of it. Once a request has shown a token the connection belongs to whoever that is: it counts
 as one of its connections, and what waits in it unread as its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from laissez.exchange.access import Principal
-from laissez.service.entrance import HANDSHAKE_S, Visitor
 from laissez.service.paid import HTTP, PaidHttp, h11
 from laissez.service.reception import Reception
+from laissez.service.seldom_log import seldom_log
+from laissez.service.visitor import HANDSHAKE_S, Visitor
 
 REQUEST_HEAD_S = HANDSHAKE_S
 BODY_S = 10.0
@@ -24,9 +27,33 @@ ANSWER_S = 30.0
 VISITOR = "visitor"
 
 
-# uvicorn warns of every connection that speaks no HTTP: whoever knocks could fill the log.
-_errors_log = logging.getLogger("laissez.http")
-_errors_log.setLevel(logging.ERROR)
+# uvicorn warns of every connection that speaks no HTTP, and writes long tracebacks of every request
+# that fails: whoever knocks could fill the log.
+_errors_log = seldom_log("laissez.http")
+
+
+class ListeningTime:
+    """Something has to come in time; the time stands still while nobody listens."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, seconds: float, pass_by: Callable[[], object]
+    ) -> None:
+        self._loop = loop
+        self._pass_by = pass_by
+        self._left_s = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._since_s = 0.0
+
+    def run(self) -> None:
+        if self._timer is None:
+            self._since_s = self._loop.time()
+            self._timer = self._loop.call_later(max(self._left_s, 0), self._pass_by)
+
+    def stand_still(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            self._left_s -= self._loop.time() - self._since_s
 
 
 class PatientHttp(PaidHttp):
@@ -39,7 +66,7 @@ class PatientHttp(PaidHttp):
         self.unread = 0
         self._unread = reception.unread
         self._waits_for = ""
-        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline: ListeningTime | None = None
         self._taken: asyncio.TimerHandle | None = None
         self._left_unread = 0
         self._has_ended = False
@@ -50,19 +77,15 @@ class PatientHttp(PaidHttp):
         self._visitor.transport = transport
         self._wait_for("head")
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch(has_come=True)
-
-    def go_on(self) -> None:
-        super().go_on()
-        self._watch(has_come=bool(self.conn.trailing_data[0]))
+    def _take_apart(self) -> None:
+        super()._take_apart()
+        self._watch()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._has_left:
             return
-        self._watch(has_come=bool(self.conn.trailing_data[0]))
+        self._watch()
         if self.principal is not None and not self.transport.is_closing():
             self._unread.note(self)
         if self._taken is None and self.unread_bytes():
@@ -75,7 +98,14 @@ class PatientHttp(PaidHttp):
         self._let_go()
 
     def send_400_response(self, msg: str) -> None:
-        super().send_400_response(msg)
+        cycle: Any = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True  # nobody is there for the application's own answer
+            cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:  # an answer has begun, or was sent
+            self.transport.close()
         error = sys.exception()
         if error is not None:  # h11 raises it where it holds it: it would hold itself
             error.__traceback__ = None
@@ -86,30 +116,34 @@ class PatientHttp(PaidHttp):
         super().handle_websocket_upgrade(event)
         self._let_go()
 
-    def _watch(self, *, has_come: bool) -> None:
+    def _watch(self) -> None:
         """What is waited for now, and since when? More of the same starts no new deadline."""
         if self._has_left:  # it has ended, or is a trader's now and knows no end
             return
         state = self.conn.their_state
-        if self._waits_for_payer is not None and state is h11.IDLE:
-            self._wait_for("")  # it is not its turn
-        elif state is h11.IDLE and has_come:
+        if state is h11.IDLE and self._has_come:
             self._wait_for("head")
         elif state is h11.SEND_BODY:
             self._wait_for("body")
         else:
             self._wait_for("")
+        if self._deadline is not None:
+            if self._held or self._waits_for_payer is not None:
+                self._deadline.stand_still()
+            else:
+                self._deadline.run()
 
     def _wait_for(self, what: str) -> None:
         if what == self._waits_for:
             return
         self._waits_for = what
         if self._deadline is not None:
-            self._deadline.cancel()
+            self._deadline.stand_still()
             self._deadline = None
         if what:
             seconds = REQUEST_HEAD_S if what == "head" else BODY_S
-            self._deadline = self.loop.call_later(seconds, self.abort)
+            self._deadline = ListeningTime(self.loop, seconds, self.abort)
+            self._deadline.run()
 
     def _stop_waiting(self) -> None:
         """From here on it has no deadline, not for what it left unread either."""

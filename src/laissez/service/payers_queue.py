@@ -69,12 +69,14 @@ class PayersQueue:
         self._next = None
         now = monotonic_ns()
         payer = next((each for each in self._waiting if each.rests_until <= now), None)
-        if payer is not None:
-            waiting = self._waiting.pop(payer)
-            connection = next(iter(waiting))
-            del waiting[connection]
-            if waiting:
-                self._waiting[payer] = waiting  # behind all others
-            connection.go_on()
-        if self._waiting and self._next is None:
-            self._call_next()
+        try:
+            if payer is not None:
+                waiting = self._waiting.pop(payer)
+                connection = next(iter(waiting))
+                del waiting[connection]
+                if waiting:
+                    self._waiting[payer] = waiting  # behind all others
+                connection.go_on()
+        finally:  # one that fails takes nobody with it
+            if self._waiting and self._next is None:
+                self._call_next()

@@ -30,12 +30,14 @@ from laissez.exchange.recovery import ReportProgress, no_progress
 from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.service.doorway import Doorman
-from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance, Visitor, raise_descriptor_limit
+from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance, raise_descriptor_limit
+from laissez.service.handshakes import handshake_ns
 from laissez.service.paid import PaidApp
 from laissez.service.patience import PatientHttp
 from laissez.service.reception import Reception
 from laissez.service.rest import build_app
 from laissez.service.strangers import Strangers
+from laissez.service.visitor import Visitor
 from laissez.service.webhooks import Webhooks
 
 _log = logging.getLogger("laissez.server")
@@ -44,6 +46,9 @@ DEFAULT_PORT = 7070
 SAMPLE_EVERY_S = 1.0
 VISITORS_BETWEEN_LOOKS = 10_000
 """After so many connections the collector looks for what they may have left."""
+
+HEAD_BYTES_KEPT = 20 * 1024
+"""A head may have 16 KiB; one that is a little longer is read, and told so."""
 
 BACKLOG = 2_048
 CONNECTIONS_MAX = 16_384
@@ -310,10 +315,11 @@ class _Server(uvicorn.Server):
             sockets[0],
             self._answer,
             self.config.ssl,
-            self._doorman.reception.strangers.arrivals,
+            self._doorman.reception.strangers,
             connections_max=connections,
             strangers_max=strangers,
             from_one_address_max=strangers if settings.behind_proxy else max(strangers // 2, 1),
+            handshake_ns=0 if self.config.ssl is None else handshake_ns(self.config.ssl),
         )
         self.servers = [self._entrance]  # type: ignore[list-item]
         self.started = True
@@ -340,6 +346,7 @@ def _server(settings: ServerSettings, doorman: Doorman) -> _Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        h11_max_incomplete_event_size=HEAD_BYTES_KEPT,
         proxy_headers=settings.behind_proxy,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=5,

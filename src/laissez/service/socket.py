@@ -19,9 +19,13 @@ A connection is                                             until
 
     served       read, and what comes is done at once       one of these
     resting      not read: it has overdrawn, or a turn has  `_take_turn` has done what was left,
-                 left requests (`_pending`)                 and all is paid for
+                 left messages (`_messages`) or requests    and all is paid for
+                 of one (`_pending`)
     full         not read: `_has_too_much_unread`           half was read (`resume_writing`)
     catching up  served, and sent a piece with every turn   nothing is left: it listens
+
+A turn ends for every kind of frame: what can't be interrupted, to take frames apart, is bounded by
+how much is read at once.
 
 Bytes that had come in when it could not be served (`_arrived`) lie in the buffer of picows; reading
 is paused as long as they do, because what came next would be written over them.
@@ -61,7 +65,9 @@ from laissez.service.unreadable import UNREADABLE, refuse_unreadable
 FRAME_BYTES_MAX = 1 << 20
 REQUESTS_PER_FRAME_MAX = 1_000
 UNREAD_BYTES_MAX = 4 << 20
-MUCH_AT_ONCE = 8 * 1024
+MUCH_AT_ONCE = 4 * 1024
+"""After more than that picows may have made room for more than is to be read at once."""
+
 NOTICED_BYTES = 64 * 1024
 FAREWELL_S = 5
 # What picows copies at once when it sends. It queues anything longer behind a header that it does
@@ -69,6 +75,7 @@ FAREWELL_S = 5
 COPIED_BYTES_MAX = 8_192
 HEADER_ROOM = 14
 TEXT = WSMsgType.TEXT
+NO_TEXT = "send text frames that hold JSON"
 
 
 def _read_nothing(*_: object) -> None:
@@ -90,6 +97,7 @@ class TraderSocket(WSListener):
         "_has_unread",
         "_is_paused",
         "_loop",
+        "_messages",
         "_out",
         "_pending",
         "_pinged",
@@ -126,6 +134,9 @@ class TraderSocket(WSListener):
         self._turn_is_due = False
         self._is_paused = False
         self._pending: deque[Request] = deque()
+        self._messages: deque[bytes | None] = deque()
+        """Whole ones that came after the end of a turn; None for one that was not text."""
+
         self._arrived = 0
         self._has_to_wait = False
         self._has_unread = False
@@ -155,6 +166,7 @@ class TraderSocket(WSListener):
         self.principal.disconnect()
         self._reception.unread.forget(self)
         self._pending.clear()
+        self._messages.clear()
         self._arrived = 0
         self._follow_nothing()
         self._following = None
@@ -235,6 +247,7 @@ class TraderSocket(WSListener):
             principal.spend(begun, size, 0)
             self._pause_reading()
             self.take_turn_soon()
+            self.read_less()
             return
         turn = self._turn
         turn.ends = begun + TURN_NS
@@ -256,12 +269,13 @@ class TraderSocket(WSListener):
             self._end_turn()
             self._pause_reading()
             self.take_turn_soon()
-        if size > MUCH_AT_ONCE:
+        if size > MUCH_AT_ONCE or not unfinished.ends_with_frame:
             self.read_less()
 
     def _end_turn(self) -> None:
         """Does what comes next have to wait for what came before?"""
-        self._has_to_wait = bool(self._pending) or self._has_too_much_unread
+        has_more = bool(self._pending or self._messages)
+        self._has_to_wait = has_more or self._has_too_much_unread
 
     def take_turn_soon(self) -> None:
         if not self._turn_is_due and self._transport is not None:
@@ -286,8 +300,9 @@ class TraderSocket(WSListener):
         turn.ends = begun + TURN_NS
         turn.at = self._clock.at(begun)
         self._has_to_wait = False
-        if self._pending:
+        if self._pending or self._messages:
             self._serve_pending()
+            self._read_messages()
         elif self._arrived:
             size, self._arrived = self._arrived, 0
             self._unfinished.ends_with_frame = False
@@ -304,7 +319,7 @@ class TraderSocket(WSListener):
         self._end_turn()
         ended = monotonic_ns()
         self.principal.spend(ended, 0, ended - begun)
-        is_idle = not self._pending and not self._arrived
+        is_idle = not (self._pending or self._messages or self._arrived)
         if is_idle and ended >= self.principal.rests_until:
             self._resume_reading()
         if not is_idle or catches_up or self._is_paused:
@@ -346,7 +361,7 @@ class TraderSocket(WSListener):
         elif self._fragments is not None:
             self.close(WSCloseCode.PROTOCOL_ERROR, "a message began within another")
         else:
-            self._refuse_binary(frame)
+            self._take_binary(frame)
 
     def hang_up_if_overdue(self) -> None:
         if self._unfinished.is_overdue(monotonic_ns(), is_paused=self._is_paused):
@@ -373,25 +388,42 @@ class TraderSocket(WSListener):
             whole, self._fragments = bytes(self._fragments), None
             self._read(whole)
 
-    def _read(self, data: bytes) -> None:
-        try:
-            requests = decode_requests(data)
-        except UNREADABLE as error:
-            self._refuse_unreadable(data, str(error))
+    def _read(self, message: bytes | None) -> None:
+        """Do what a message says, or put it aside if the turn is over: whatever it says, also that
+        it can't be read takes time."""
+        if self._has_to_wait:
+            self._messages.append(message)
             return
-        if not isinstance(requests, list):
-            if self._has_to_wait:
-                self._pending.append(requests)
-            else:
-                self._receive(self, requests, self._turn.at)
-        elif len(requests) > REQUESTS_PER_FRAME_MAX:
-            self._refuse_frame(f"send at most {REQUESTS_PER_FRAME_MAX} requests in a frame")
+        if message is None:
+            self._refuse_message(NO_TEXT)
         else:
-            self._pending.extend(requests)
-            if not self._has_to_wait:
-                self._serve_pending()
+            self._do(message)
         if self._out:
             self.flush()
+        if monotonic_ns() > self._turn.ends:
+            self._has_to_wait = True
+
+    def _read_messages(self) -> None:
+        """Go on with those that were put aside, until the turn ends."""
+        while self._messages and not self._has_to_wait and self._transport is not None:
+            self._read(self._messages.popleft())
+
+    def _do(self, message: bytes) -> None:
+        try:
+            requests = decode_requests(message)
+        except UNREADABLE as error:
+            for refused in refuse_unreadable(
+                message, str(error), requests_max=REQUESTS_PER_FRAME_MAX
+            ):
+                self.refuse(refused)
+            return
+        if not isinstance(requests, list):
+            self._receive(self, requests, self._turn.at)
+        elif len(requests) > REQUESTS_PER_FRAME_MAX:
+            self._refuse_message(f"send at most {REQUESTS_PER_FRAME_MAX} requests in a frame")
+        else:
+            self._pending.extend(requests)
+            self._serve_pending()
 
     def _serve_pending(self) -> None:
         """Serve what waits in its order, until the turn ends."""
@@ -403,21 +435,14 @@ class TraderSocket(WSListener):
                 self._has_to_wait = True
                 return
 
-    def _refuse_unreadable(self, data: bytes, why: str) -> None:
-        for refused in refuse_unreadable(data, why, requests_max=REQUESTS_PER_FRAME_MAX):
-            self.refuse(refused)
-        self.flush()
-
-    def _refuse_binary(self, frame: WSFrame) -> None:
-        message = "send text frames that hold JSON"
+    def _take_binary(self, frame: WSFrame) -> None:
         if frame.fin:
-            self._refuse_frame(message)
+            self._read(None)
         else:
-            self.close(WSCloseCode.UNSUPPORTED_DATA, message)
+            self.close(WSCloseCode.UNSUPPORTED_DATA, NO_TEXT)
 
-    def _refuse_frame(self, message: str) -> None:
-        self.refuse(Refused(None, ServiceCode.BAD_REQUEST, message))
-        self.flush()
+    def _refuse_message(self, why: str) -> None:
+        self.refuse(Refused(None, ServiceCode.BAD_REQUEST, why))
 
     # What goes out ----------------------------------------------------------------------------
 

@@ -1,18 +1,21 @@
 """Who pays for what is done for nobody in particular.
 
 Whatever the service does it does at somebody's expense. For a request or a handshake with a living
-token that is the token. There are two more purses.
+token that is the token. Two more pay.
 
-*Arrivals* pay for all that has to be done before it can be known who comes: to accept a connection,
-and to read its first head. Nothing tells a tenant that comes back from anybody else until then, so
-nobody is made to wait there; when arrivals have overdrawn, new connections stay in the operating
-system's queue for a moment.
+*Arrivals* pay for the time of all that has to be done before it can be known who comes: to accept a
+connection, to hear its first head, to shake hands in TLS. Nothing tells a tenant that comes back
+from anybody else until then; when arrivals have overdrawn, new connections stay in the operating
+system's queue for a moment, everybody's. So what arrives must cost little: nothing is built before
+there is a head (`visitor`), and bytes don't count here, or whoever says half of something would
+keep others out. They are charged when it is known whose they are, or that nobody will know.
 
-*Strangers* pay for what is done for whoever has shown no living token: answers, refusals,
-failed handshakes. There is an allowance of all of them together, and one for each address, so that
-one address does not use up what others need. A stranger that has to rest waits. The address counts
-only among strangers: tenants, an operator's tools and an attacker may well share one, behind
-a proxy or on one machine, so nothing of this is ever asked of a living token.
+*Strangers* pay for what is done for whoever has shown no living token: answers, refusals, failed
+handshakes, and the bytes of what was never finished. There is an allowance of all of them together,
+and one for each address, so that one address does not use up what others need. A stranger that has
+to rest waits. The address counts only among strangers: tenants, an operator's tools and an attacker
+may well share one, behind a proxy or on one machine, so nothing of this is ever asked of a living
+token.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from typing import Protocol
 from laissez.exchange.allowance import Allowance, Limits
 
 ARRIVALS = Limits(requests_per_s=1_000)
-"""A quarter of the time: some thousand connections a second."""
+"""A quarter of the time: some thousand connections a second; their bytes are not charged here."""
 
 ALL_STRANGERS = Limits(requests_per_s=800)
 ONE_ADDRESS = Limits(requests_per_s=400)
@@ -62,7 +65,7 @@ class Stranger:
 
 
 class Strangers:
-    """All of them, and the purse of the arrivals."""
+    """All of them, and the allowance of those who arrive."""
 
     def __init__(self, *, one_address_is_all: bool = False) -> None:
         self.arrivals = Allowance(ARRIVALS)
