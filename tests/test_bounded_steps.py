@@ -160,14 +160,14 @@ def test_leaving_is_paid_for(
 
 def test_bills_are_told_to_who_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a bill took decides how far ahead what is owed is counted."""
-    told: list[int] = []
-    monkeypatch.setattr(Counting, "note_bill", lambda _, took_ns: told.append(took_ns))
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(Counting, "note_bill", lambda _, *said: told.append(said))
     with (
         served(tmp_path, "ada") as service,
         RawSocket(service.url, service.secrets["ada"]) as ada,
     ):
         assert isinstance(ada.ask(AskBill()), Reply)
-        assert len(told) == 1 and told[0] >= 0
+        assert len(told) == 1 and told[0][0] == 0 and told[0][1] >= 0
 
 
 @pytest.mark.parametrize("behind_proxy", [False, True])
@@ -194,11 +194,11 @@ def test_streams_wait_while_what_has_fallen_due_is_done(tmp_path: Path) -> None:
 
         def look(exchange: Any) -> None:
             told.append(outflow._has_to_wait())
-            exchange.acts_in_parts = True
+            exchange._parts._are_left = True
             told.append(outflow._has_to_wait())
             fault, exchange.fault = exchange.fault, object()
             told.append(outflow._has_to_wait())
-            exchange.fault, exchange.acts_in_parts = fault, False
+            exchange.fault, exchange._parts._are_left = fault, False
 
         service.call(look)
         assert told == [False, True, False]
