@@ -11,6 +11,7 @@ from laissez.market.market import Market
 from laissez.market.upgrades import CONVERTERS, RULES, UnknownRules, rules_of
 from laissez.model import (
     Amended,
+    Called,
     Cancelled,
     Code,
     Expired,
@@ -18,6 +19,7 @@ from laissez.model import (
     GuardSet,
     LimitSet,
     Placed,
+    Promised,
     Quote,
     Rejected,
     ResourceAdded,
@@ -25,12 +27,14 @@ from laissez.model import (
     Settled,
     Transferred,
     Unanswerable,
+    Uncalled,
 )
 
 __all__ = [
     "CONVERTERS",
     "RULES",
     "Amended",
+    "Called",
     "Cancelled",
     "Code",
     "Expired",
@@ -39,6 +43,7 @@ __all__ = [
     "LimitSet",
     "Market",
     "Placed",
+    "Promised",
     "Quote",
     "Rejected",
     "ResourceAdded",
@@ -46,6 +51,7 @@ __all__ = [
     "Settled",
     "Transferred",
     "Unanswerable",
+    "Uncalled",
     "UnknownRules",
     "rules_of",
 ]

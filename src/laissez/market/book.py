@@ -47,6 +47,16 @@ class Order(msgspec.Struct, gc=False, eq=False):
     live: bool = True
 
 
+class Gang(Order):
+    """An order for `count` leaves of one domain, a node whose path has `within` names.
+
+    It never stands in a book. Its price is its limit: what whoever wins with it is bound to.
+    """
+
+    count: int = 2
+    within: int = 1
+
+
 PriceEntry = tuple[int, int, Order]
 
 

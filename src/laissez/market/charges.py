@@ -5,13 +5,18 @@ happened since the holding began. The explanation is made from the steps of the 
 a trace remembers which these are, and between two changes in any of them the rate is constant,
 which makes a piece. Explanations are asked for rarely, and made when they are read.
 
+A call is charged the retention limit, whatever the meters count meanwhile: what they have counted
+by its beginning and by its end is remembered, and the difference made up for.
+
 A hold spares its holder what the rate is above the cap. That is added up from pieces, each of them
 once: a hold remembers how much it has spared, and up to when that is counted.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import islice
 from operator import itemgetter
 
 from laissez.market.book import Book
@@ -35,10 +40,25 @@ def metered(leaf: Leaf, now: int) -> int:
 
 def charge(leaf: Leaf, now: int, until: int) -> int:
     """What a leaf's holding owes from its start to `until`; after `now` nothing changes."""
-    total = metered(leaf, now)
-    if until > now:
+    total = counted = metered(leaf, now)
+    if until > now and leaf.call is None:
         total += uncapped_rate(leaf) * (until - now)
-    return total if leaf.hold is None else total - spared_by_hold(leaf, now, until)
+    if leaf.hold is not None:
+        total -= spared_by_hold(leaf, now, until)
+    if leaf.call is not None or leaf.past_calls:
+        total += called_difference(leaf, counted, until)
+    return total
+
+
+def called_difference(leaf: Leaf, counted: int, until: int) -> int:
+    """What a holding's calls, up to `until`, cost it beyond what the meters have counted; `counted`
+    is what they have from its start to now."""
+    difference = sum(
+        limit * (end - start) - meanwhile for start, end, limit, meanwhile in leaf.past_calls
+    )
+    if leaf.call is not None:
+        difference += leaf.limit * (until - leaf.call.since) - (counted - leaf.call.reading)
+    return difference
 
 
 def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
@@ -60,7 +80,7 @@ def spared_by_hold(leaf: Leaf, now: int, until: int) -> int:
 class ChargeTrace:
     """One holding from `since`, or its start, to `until`, and all that pressed on it meanwhile."""
 
-    __slots__ = ("cap", "owner", "pasts", "protected_until", "since", "until")
+    __slots__ = ("calls", "cap", "owner", "pasts", "protected_until", "since", "until")
 
     def __init__(self, leaf: Leaf, books: list[Book], until: int, since: int | None = None) -> None:
         assert leaf.owner is not None
@@ -72,6 +92,9 @@ class ChargeTrace:
             self.protected_until = min(leaf.hold.until, until)
             self.cap = leaf.hold.cap
         self.pasts = [book.steps for book in books]
+        self.calls = [(start, end, limit) for start, end, limit, _ in leaf.past_calls]
+        if leaf.call is not None and leaf.call.since < until:
+            self.calls.append((leaf.call.since, until, leaf.limit))
 
     def spared(self, trunk: Trunk | None) -> int:
         """What the hold saves, if all of it lasts: the integral of the rate above the cap.
@@ -190,7 +213,25 @@ class ChargeTrace:
         return segments
 
     def _segments_of(self, start: int, end: int, floor: int, price: int) -> tuple[Segment, ...]:
-        """What one piece is charged and why: two segments, if a hold ends within it."""
+        """What one piece is charged and why: several segments, if calls or a hold end within it."""
+        if not self.calls:
+            return self._uncalled(start, end, floor, price)
+        segments: list[Segment] = []
+        first = bisect_right(self.calls, start, key=itemgetter(1))
+        for since, until, limit in islice(self.calls, first, None):
+            if since >= end:
+                break
+            if since > start:
+                segments += self._uncalled(start, since, floor, price)
+                start = since
+            segments.append((start, min(until, end), limit, "notice"))
+            start = min(until, end)
+        if start < end:
+            segments += self._uncalled(start, end, floor, price)
+        return tuple(segments)
+
+    def _uncalled(self, start: int, end: int, floor: int, price: int) -> tuple[Segment, ...]:
+        """The same, of a piece in which there is no call."""
         rate: int = max(floor, price)
         cause: Cause = "demand" if price > floor else "floor"
         middle = self.protected_until

@@ -115,6 +115,13 @@ def check_price_within_limit(price: int, limit: int) -> None:
         )
 
 
+def check_count(count: Any) -> None:
+    if type(count) is not int or count < 1:
+        raise CommandRefused(
+            Code.BAD_COUNT, f"count {shown(count)} is not a whole number of resources from 1 on"
+        )
+
+
 def check_expiry(expires: Any, now: int) -> None:
     if not is_time(expires) or expires <= now:
         raise CommandRefused(
@@ -141,13 +148,6 @@ def known_leaf(state: State, path: Any) -> Leaf:
     raise CommandRefused(
         Code.UNKNOWN_RESOURCE, f"there is no resource {path!r}; give the path of one that exists"
     )
-
-
-def held_leaf(state: State, tenant: str, path: Any) -> Leaf:
-    check_tenant(state, tenant)
-    leaf = known_leaf(state, path)
-    check_holder(leaf, tenant)
-    return leaf
 
 
 def check_holder(leaf: Leaf, tenant: str) -> None:

@@ -3,7 +3,8 @@
 A row says when a timer of its kind is still alive, what acts when it falls due, and which timers of
 the kind a state implies, so that an agenda need not be written down. At one instant the rows act
 from the top down: an order that expires takes part in nothing else at that instant, then a floor is
-where it belongs, and only then can a holding whose hold is over be lost to either.
+where it belongs, and only then can a holding whose hold is over be lost to either, or a limit that
+a commitment put off act; last of all a call ends, when all that could end it otherwise has been.
 """
 
 from __future__ import annotations
@@ -13,12 +14,20 @@ from typing import Any, NamedTuple
 
 from laissez.market.book import Order
 from laissez.market.guards import Descent
-from laissez.market.holding import end_hold
+from laissez.market.holding import end_call, end_commitment, end_hold
 from laissez.market.nodes import Leaf
 from laissez.market.operating import step_floor
 from laissez.market.ordering import expire
 from laissez.market.state import State
-from laissez.market.timers import EXPIRY, FLOOR_STEP, HOLD_END, Agenda, IsAlive
+from laissez.market.timers import (
+    CALL_END,
+    COMMIT_END,
+    EXPIRY,
+    FLOOR_STEP,
+    HOLD_END,
+    Agenda,
+    IsAlive,
+)
 from laissez.model.events import Event
 
 Planned = Iterator[tuple[int, int, Any]]
@@ -81,10 +90,33 @@ def _hold_ends(state: State) -> Planned:
             yield node.hold.until, node.hold.sequence, node
 
 
+def _commit_end_is_alive(leaf: Leaf, sequence: int) -> bool:
+    bound = leaf.commitment
+    return bound is not None and bound.sequence == sequence
+
+
+def _commit_ends(state: State) -> Planned:
+    for node in state.nodes.values():
+        if isinstance(node, Leaf) and node.commitment is not None:
+            yield node.commitment.until, node.commitment.sequence, node
+
+
+def _call_end_is_alive(leaf: Leaf, sequence: int) -> bool:
+    return leaf.call is not None and leaf.call.sequence == sequence
+
+
+def _call_ends(state: State) -> Planned:
+    for node in state.nodes.values():
+        if isinstance(node, Leaf) and node.call is not None:
+            yield node.call.until, node.call.sequence, node
+
+
 TIMER_KINDS = (
     TimerKind(EXPIRY, _expiry_is_alive, expire, _expiries),
     TimerKind(FLOOR_STEP, _step_is_alive, step_floor, _floor_steps),
     TimerKind(HOLD_END, _hold_end_is_alive, end_hold, _hold_ends),
+    TimerKind(COMMIT_END, _commit_end_is_alive, end_commitment, _commit_ends),
+    TimerKind(CALL_END, _call_end_is_alive, end_call, _call_ends),
 )
 assert [row.kind for row in TIMER_KINDS] == list(range(len(TIMER_KINDS)))
 

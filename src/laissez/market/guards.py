@@ -2,7 +2,7 @@
 
 `rise` remembers, for the present window only, the operator's quote of each scope as it was before
 the first order there. `fall` remembers per floor where it stood as its window began, and where it
-is to go (`Descent`); `hold` is remembered by the holding that it protects.
+is to go (`Descent`); `hold`, `notice` and `commit` are remembered by the holding that they concern.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ class GuardSettings(msgspec.Struct, frozen=True):
     fall: int | None = None
     hold: int | None = None
     window: int | None = None
+    notice: int | None = None
+    commit: int | None = None
 
 
 OFF = GuardSettings()
@@ -36,10 +38,14 @@ class Descent(msgspec.Struct, gc=False):
 
 
 class GuardedTree:
-    """One resource type: its guard and the price references of the present window."""
+    """One resource type: its guard and the price references of the present window.
+
+    `deepest` is the number of names of the longest path that a resource of it has or had.
+    """
 
     __slots__ = (
         "_descents_window",
+        "deepest",
         "descents",
         "guard",
         "name",
@@ -54,6 +60,7 @@ class GuardedTree:
         self.references: dict[str, int] = {}
         self.descents: dict[str, Descent] = {}
         self._descents_window = -1
+        self.deepest = 0
 
     def window_index(self, at: int) -> int:
         assert self.guard.window is not None

@@ -1,30 +1,31 @@
 """How a leaf changes hands. Every other rule ends here.
 
-A leaf goes to the best order that covers it (`hand_to_winner`), or to a new order that is better
-still. `hand_over` closes the old holding (`Settled`), takes the winning order out of its book,
-opens the new holding, renews the summaries on the way up, and says so (`Transferred`). `post_order`
-and `remove_order` are the only ways into and out of a book.
+`hand_over` closes the old holding (`Settled`), takes the winning order out of its book, opens the
+new holding, renews the summaries on the way up, and says so (`Transferred`). Who a leaf goes to is
+decided in `claims`. `post_order` and `remove_order` are the only ways into and out of a book, or
+for a gang, of its rung.
+
+Whoever wins a leaf is bound to it for the time that the guard `commit` says. Who gives it up
+earlier, without having been called, pays for the rest of that time at once.
 """
 
 from __future__ import annotations
 
-from laissez.market.book import Book, Order
-from laissez.market.charges import ChargeTrace, spared_by_hold
+from collections.abc import Callable, Sequence
+
+from laissez.market.asks import Level
+from laissez.market.book import Book, Gang, Order
+from laissez.market.charges import ChargeTrace, called_difference, spared_by_hold
+from laissez.market.gangs import note_ask, note_order_gone
 from laissez.market.meters import MeterUpdater
-from laissez.market.nodes import Hold, Leaf, Scope
-from laissez.market.path import books_and_winner, books_on_path
-from laissez.market.state import State
+from laissez.market.nodes import Commitment, Hold, Leaf, Scope
+from laissez.market.path import books_on_path
+from laissez.market.state import Account, State
 from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
-from laissez.market.timers import EXPIRY, HOLD_END
+from laissez.market.timers import COMMIT_END, EXPIRY, HOLD_END
 from laissez.market.topology import forget_if_blank
 from laissez.model.events import Event, Reason, Settled, Transferred
-from laissez.model.values import Segments
-
-
-def hand_to_winner(state: State, leaf: Leaf, reason: Reason, events: list[Event]) -> None:
-    """Give a leaf to the best order that covers it, or else back to the operator."""
-    books, winner = books_and_winner(leaf)
-    hand_over(state, leaf, winner, reason, events, books)
+from laissez.model.values import Segment, Segments
 
 
 def hand_over(
@@ -44,10 +45,12 @@ def hand_over(
     old = leaf.owner
     meters: MeterUpdater | None = None
     if old is not None:
-        meters = _end_holding(state, leaf, books or books_on_path(leaf), events)
+        meters = _end_holding(state, leaf, books or books_on_path(leaf), reason, events)
     if order is not None:
         _begin_holding(state, leaf, order, meters)
     owner_changed(leaf, old)
+    if state.levels:
+        note_ask(state, leaf, is_freer=True)
     if leaf.book is not None:
         # Nobody but the holder of the leaf is charged by the leaf's own book.
         leaf.book.begin_period(state.now)
@@ -56,13 +59,19 @@ def hand_over(
     events.append(Transferred(state.now, leaf.path, old, leaf.owner, order_id, reason))
 
 
-def _end_holding(state: State, leaf: Leaf, books: list[Book], events: list[Event]) -> MeterUpdater:
+def _end_holding(
+    state: State, leaf: Leaf, books: list[Book], reason: Reason, events: list[Event]
+) -> MeterUpdater:
     """Settle a leaf with its holder and make it the operator's; the meters, as they were read."""
     meters = MeterUpdater(books, state.now)
-    settled = settle_holding(state, leaf, books, meters)
+    rest: Segment | None = None
+    bound = leaf.commitment
+    if bound is not None and reason == "relinquished" and leaf.call is None:
+        rest = (state.now, bound.until, bound.price, "commit")
+    settled = settle_holding(state, leaf, books, meters, rest)
     events.append(settled)
     account = state.accounts[settled.tenant]
-    del account.holdings[leaf.path]
+    account.give(leaf)
     if not account.holdings:
         state.forget_if_unused(account)
     if leaf.hold is not None:
@@ -70,6 +79,14 @@ def _end_holding(state: State, leaf: Leaf, books: list[Book], events: list[Event
             leaf.hold.over = True
             state.agenda.note_dead()
         leaf.hold = None
+    if bound is not None:
+        state.agenda.note_dead()
+        leaf.commitment = None
+    if leaf.call is not None:
+        if not leaf.call.over:
+            state.agenda.note_dead()
+        leaf.call = None
+    leaf.past_calls = ()
     leaf.owner = None
     leaf.limit = 0
     return meters
@@ -81,46 +98,78 @@ def _begin_holding(state: State, leaf: Leaf, order: Order, meters: MeterUpdater 
     if order.id in state.orders:  # a new order may be filled without ever having been posted
         remove_order(state, order)
     account = state.account(order.tenant)
-    account.holdings[leaf.path] = leaf
     leaf.owner = account.name
+    account.take(leaf)
     leaf.limit = order.limit
     leaf.since = at
     leaf.reading = (meters or MeterUpdater(books_on_path(leaf), at)).read(leaf.owner)
     if leaf.book is not None and leaf.book.meter is not None:
         # This meter is read with the others, and begins anew as soon as the leaf has its holder.
         leaf.reading -= leaf.book.meter.read(leaf.owner)
-    hold = leaf.parent.tree.guard.hold
-    if hold:
-        leaf.hold = Hold(at + hold, order.limit, state.next_sequence())
-        state.agenda.add(at + hold, HOLD_END, leaf.hold.sequence, leaf)
+    guard = leaf.parent.tree.guard
+    if guard.hold:
+        leaf.hold = Hold(at + guard.hold, order.limit, state.next_sequence())
+        state.agenda.add(at + guard.hold, HOLD_END, leaf.hold.sequence, leaf)
+    if guard.commit:
+        leaf.commitment = Commitment(at + guard.commit, order.price, state.next_sequence())
+        state.agenda.add(at + guard.commit, COMMIT_END, leaf.commitment.sequence, leaf)
 
 
-def settle_holding(state: State, leaf: Leaf, books: list[Book], meters: MeterUpdater) -> Settled:
-    """Make the open charge of a holding final; the caller starts what comes after it."""
+def settle_holding(
+    state: State,
+    leaf: Leaf,
+    books: list[Book],
+    meters: MeterUpdater,
+    rest: Segment | None = None,
+) -> Settled:
+    """Make the open charge of a holding final; the caller starts what comes after it.
+
+    `rest` is what is charged beyond this instant, because of a commitment.
+    """
     owner, now = leaf.owner, state.now
     assert owner is not None
     owed = meters.read(owner) - leaf.reading
     if leaf.hold is not None:
         owed -= spared_by_hold(leaf, now, now)
         leaf.hold.spared = 0
-    state.accounts[owner].settled += owed
+    if leaf.call is not None or leaf.past_calls:
+        owed += called_difference(leaf, meters.read(owner) - leaf.reading, now)
+    explain = ChargeTrace(leaf, books, now).explain
+    if rest is not None:
+        since, until, rate, _ = rest
+        owed += rate * (until - since)
+        explain = _with_rest(explain, rest)
+    account = state.accounts[owner]
+    settle_with(state, account, owed)
+    return Settled(now, owner, leaf.path, leaf.since, owed, Segments(explain))
+
+
+def _with_rest(
+    explain: Callable[[], Sequence[Segment]], rest: Segment
+) -> Callable[[], list[Segment]]:
+    return lambda: [*explain(), rest]
+
+
+def settle_with(state: State, account: Account, owed: int) -> None:
+    account.settled += owed
     state.revenue_settled += owed
-    segments = Segments(ChargeTrace(leaf, books, now).explain)
-    return Settled(now, owner, leaf.path, leaf.since, owed, segments)
 
 
 def post_order(state: State, order: Order, node: Leaf | Scope) -> None:
-    """Post an order in the book of its scope."""
+    """Post an order in the book of its scope, or let a gang wait on its rung."""
     account = state.account(order.tenant)
     order.tenant = account.name
     state.orders[order.id] = account.orders[order.id] = order
+    if order.expires is not None:
+        state.agenda.add(order.expires, EXPIRY, order.sequence, order)
+    if isinstance(order, Gang):
+        level_at(state, node, order.within).post(order)
+        return
     book = node.book or state.book_at(node)
     if book.add(order, state.now) and node.up is not None:  # above a root nobody asks
         pressure_changed(node)
     if node.idle and book.best is order:  # how far orders follow matters where a leaf is idle
         idle_changed(node)
-    if order.expires is not None:
-        state.agenda.add(order.expires, EXPIRY, order.sequence, order)
 
 
 def remove_order(state: State, order: Order) -> None:
@@ -129,19 +178,41 @@ def remove_order(state: State, order: Order) -> None:
     account = state.accounts[order.tenant]
     del account.orders[order.id]
     node = state.nodes[order.scope]
-    book = node.book
-    assert book is not None
-    was_best = book.best is order
-    if book.remove(order, state.now) and node.up is not None:
-        pressure_changed(node)
-    if was_best:
-        if node.idle:
-            idle_changed(node)
-        if book.best is None:
-            forget_if_blank(state, node)
+    if isinstance(order, Gang):
+        order.live = False
+        level_at(state, node, order.within).remove(order)
+    else:
+        _remove_from_book(state, order, node)
     if order.expires is not None and order.expires > state.now:
         # Its timer is still on the agenda. At the instant of the expiry it no longer is: that
         # comes before all else, so whatever is removed then is removed by its own timer.
         state.agenda.note_dead()
     if not account.orders:
         state.forget_if_unused(account)
+
+
+def _remove_from_book(state: State, order: Order, node: Leaf | Scope) -> None:
+    book = node.book
+    assert book is not None
+    was_best = book.best is order
+    if book.remove(order, state.now):
+        if node.up is not None:
+            pressure_changed(node)
+        if state.levels:
+            note_order_gone(state, order, node)
+    if was_best:
+        if node.idle:
+            idle_changed(node)
+        if book.best is None:
+            forget_if_blank(state, node)
+
+
+def level_at(state: State, node: Leaf | Scope, within: int) -> Level:
+    """The level of a node's tree at which gangs have domains of so many names."""
+    levels = state.levels.setdefault(node.tree.name, {})
+    level = levels.get(within)
+    if level is None:
+        root = state.nodes[node.tree.name]
+        assert isinstance(root, Scope)
+        level = levels[within] = Level(root, within)
+    return level

@@ -16,8 +16,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
+from laissez.market.book import Gang, Order
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
+from laissez.market.claims import fill_gangs
 from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_ahead
 from laissez.market.guards import OFF
 from laissez.market.holding import relinquish, set_limit
@@ -32,7 +34,9 @@ from laissez.market.operating import (
 from laissez.market.ordering import amend, cancel, place
 from laissez.market.path import books_on_path, charged_rate, floor_at, rate_cause
 from laissez.market.quotes import quote
+from laissez.market.quotes_of_several import quote_of_several
 from laissez.market.state import State
+from laissez.market.timers import Timer
 from laissez.model.commands import (
     AddResource,
     Advance,
@@ -97,6 +101,8 @@ class Market:
         state.now = at
         try:
             rule(state, command, events)
+            if state.levels:
+                fill_gangs(state, events)
         except CommandRefused as refused:
             events.append(Rejected(at, refused.code, refused.message))
         return tuple(events)
@@ -105,8 +111,7 @@ class Market:
         """Let whatever falls due by `at` act, each at its own instant."""
         state = self._state
         while (timer := state.agenda.pop_due(at)) is not None:
-            state.now, kind, _, subject = timer
-            TIMER_KINDS[kind].act(state, subject, events)
+            _act(state, timer, events)
 
     def advance_partly(self, at: int, most: int) -> tuple[Events, int]:
         """Let what falls due by `at` act, but stop before the next of it as soon as there were
@@ -128,8 +133,7 @@ class Market:
                 state.now = at
                 break
             before = len(events)
-            state.now, kind, _, subject = timer
-            TIMER_KINDS[kind].act(state, subject, events)
+            _act(state, timer, events)
             acted += max(1, len(events) - before)
         return tuple(events), acted
 
@@ -155,10 +159,12 @@ class Market:
         fall: int | None = None,
         hold: int | None = None,
         window: int | None = None,
+        notice: int | None = None,
+        commit: int | None = None,
         at: int,
     ) -> Events:
         """Set the volatility guards of a tree, all at once."""
-        return self.apply(SetGuard(at, tree, rise, fall, hold, window))
+        return self.apply(SetGuard(at, tree, rise, fall, hold, window, notice, commit))
 
     def place(
         self,
@@ -170,9 +176,11 @@ class Market:
         order: str,
         at: int,
         expires: int | None = None,
+        count: int = 1,
+        within: int | None = None,
     ) -> Events:
-        """Order any one resource under a scope."""
-        return self.apply(Place(at, tenant, order, scope, price, limit, expires))
+        """Order any one resource under a scope, or several of one domain, all or none."""
+        return self.apply(Place(at, tenant, order, scope, price, limit, expires, count, within))
 
     def amend(
         self,
@@ -271,8 +279,8 @@ class Market:
 
     def safe_until(self, path: str) -> int | None:
         """Until when a guard keeps a holding from being lost to price; None if none does."""
-        leaf = self._leaf(path)
-        return leaf.hold.until if leaf.hold is not None and leaf.is_protected else None
+        hold = self._leaf(path).hold
+        return hold.until if hold is not None and not hold.over else None
 
     def cause(self, path: str) -> Cause:
         """Why a resource is charged what it is: by its floor, by demand, or capped by a hold."""
@@ -303,10 +311,32 @@ class Market:
             )
         return dict(leaf.attributes)
 
-    def quote(self, scope: str, tenant: str | None = None) -> Quote | None:
-        """What a resource under a scope would cost `tenant` now; None is the operator."""
+    def quote(
+        self,
+        scope: str,
+        tenant: str | None = None,
+        count: int = 1,
+        within: int | None = None,
+    ) -> Quote | None:
+        """What a resource under a scope would cost `tenant` now, or several of one domain, each;
+        None is the operator."""
         node = self._state.nodes.get(scope)
-        return None if node is None else quote(node, tenant)
+        if node is None:
+            return None
+        if count == 1 and within is None:
+            return quote(node, tenant)
+        return quote_of_several(node, tenant, count, within)
+
+    def called(self, path: str) -> int | None:
+        """Until when a holding is called; None if it is not."""
+        call = self._leaf(path).call
+        return None if call is None else call.until
+
+    def promises(self, tenant: str) -> dict[str, int]:
+        """The called resources that a tenant will have, and when at the latest."""
+        account = self._state.accounts.get(tenant)
+        promised = {} if account is None else account.promises
+        return {path: leaf.call.until for path, leaf in promised.items() if leaf.call is not None}
 
     def steps_remembered(self) -> int:
         """How many changes of pressure are kept to explain what is open."""
@@ -360,7 +390,7 @@ class Market:
         if account is None:
             return ()
         return tuple(
-            OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires)
+            _open_order(o)
             for o in sorted(account.orders.values(), key=lambda order: order.sequence)
         )
 
@@ -374,8 +404,7 @@ class Market:
         found = sorted((o for o in later if o.sequence > sequence), key=attrgetter("sequence"))
         is_all = len(found) <= most
         del found[most:]
-        orders = (OpenOrder(o.tenant, o.id, o.scope, o.price, o.limit, o.expires) for o in found)
-        return tuple(orders), found[-1].sequence if found else sequence, is_all
+        return tuple(map(_open_order, found)), found[-1].sequence if found else sequence, is_all
 
     def order_count(self, tenant: str) -> int:
         """How many live orders a tenant has."""
@@ -383,16 +412,16 @@ class Market:
         return 0 if account is None else len(account.orders)
 
     def holdings(self, tenant: str) -> tuple[str, ...]:
-        """The resources that a tenant holds, in the order in which it won them."""
+        """The resources that a tenant holds: trees by name, in each in the order of winning."""
         account = self._state.accounts.get(tenant)
-        return () if account is None else tuple(account.holdings)
+        return () if account is None else tuple(leaf.path for leaf in account.leaves())
 
     def visible(self, tenant: str) -> frozenset[str]:
         """The scopes of which a tenant may ask for a quote."""
         visible = {root.path for root in self._state.roots}
         account = self._state.accounts.get(tenant)
         if account is not None:
-            for leaf in account.holdings.values():
+            for leaf in account.leaves():
                 scope: Scope | None = leaf.parent
                 while scope is not None and scope.path not in visible:
                     visible.add(scope.path)
@@ -421,9 +450,7 @@ class Market:
         account = self._state.accounts.get(tenant)
         if account is None:
             return 0
-        return account.settled + sum(
-            charge(leaf, self._state.now, at) for leaf in account.holdings.values()
-        )
+        return account.settled + sum(charge(leaf, self._state.now, at) for leaf in account.leaves())
 
     def owed(self, path: str) -> int:
         """What the open charge of a resource has come to by now; 0 if nobody holds it."""
@@ -439,8 +466,8 @@ class Market:
         if account is None:
             return {}
         return {
-            path: tuple(ChargeTrace(leaf, books_on_path(leaf), at).explain())
-            for path, leaf in account.holdings.items()
+            leaf.path: tuple(ChargeTrace(leaf, books_on_path(leaf), at).explain())
+            for leaf in account.leaves()
         }
 
     def newest_segments(
@@ -454,11 +481,11 @@ class Market:
         account = self._state.accounts.get(tenant)
         if account is None or not account.holdings:
             return {}
-        each = min(each, max(1, together // len(account.holdings)))
+        each = min(each, max(1, together // sum(map(len, account.holdings.values()))))
         newest = {}
-        for path, leaf in islice(account.holdings.items(), together):
+        for leaf in islice(account.leaves(), together):
             segments, left_out = ChargeTrace(leaf, books_on_path(leaf), at).newest(each)
-            newest[path] = tuple(segments), left_out
+            newest[leaf.path] = tuple(segments), left_out
         return newest
 
     def revenue(self, at: int) -> int:
@@ -467,7 +494,7 @@ class Market:
         return self._state.revenue_settled + sum(
             charge(leaf, self._state.now, at)
             for account in self._state.accounts.values()
-            for leaf in account.holdings.values()
+            for leaf in account.leaves()
         )
 
     # The whole state --------------------------------------------------------------------------
@@ -509,6 +536,29 @@ class Market:
             raise Unanswerable(
                 Code.BEYOND_NEXT_TIMER, f"something falls due at {due}; advance to {at} first"
             )
+
+
+def _act(state: State, timer: Timer, events: list[Event]) -> None:
+    """Let something that falls due act, and then the gangs that fit because of it."""
+    state.now, kind, _, subject = timer
+    TIMER_KINDS[kind].act(state, subject, events)
+    if state.levels:
+        fill_gangs(state, events)
+
+
+def _open_order(order: Order) -> OpenOrder:
+    if isinstance(order, Gang):
+        return OpenOrder(
+            order.tenant,
+            order.id,
+            order.scope,
+            None,
+            order.limit,
+            order.expires,
+            order.count,
+            order.within,
+        )
+    return OpenOrder(order.tenant, order.id, order.scope, order.price, order.limit, order.expires)
 
 
 def _as_pairs(attributes: Any) -> Any:

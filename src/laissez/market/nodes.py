@@ -17,15 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from laissez.market.book import Book
+from laissez.market.book import Book, Order
 from laissez.market.guards import GuardedTree
 from laissez.market.steps import NEVER
+from laissez.model.events import Reason
 
 WIDTH = 16
 NO_LIMIT = -1
 
 LowestRates = tuple[int, str | None, bool, int, str | None, bool]
 NO_RATES: LowestRates = (NEVER, None, True, NEVER, None, True)
+
+PastCall = tuple[int, int, int, int]
+"""(from, to, limit, what the meters counted meanwhile): a call after which its holder stayed."""
 
 
 class Hold:
@@ -47,16 +51,54 @@ class Hold:
         self.counted = 0
 
 
+class Call:
+    """A holding that will be lost at `until`: protected, and charged its retention limit.
+
+    `order` is the order or gang to which the leaf is promised, if it is. `since` and `reading` are
+    where the charge of the call begins: the instant, and what the meters had counted by then.
+    `asked` is a limit that was to act meanwhile, when a commitment ended. `over`: its timer acts.
+    """
+
+    __slots__ = ("asked", "order", "over", "reading", "reason", "sequence", "since", "until")
+
+    def __init__(
+        self, since: int, until: int, reason: Reason, sequence: int, order: Order | None
+    ) -> None:
+        self.since = since
+        self.until = until
+        self.reason = reason
+        self.sequence = sequence
+        self.order = order
+        self.reading = 0
+        self.asked: int | None = None
+        self.over = False
+
+
+class Commitment:
+    """What a holder owes a leaf it has won: to keep it until then, or to pay `price` for it.
+
+    `asked` is a retention limit below the price, which acts when the time is over.
+    """
+
+    __slots__ = ("asked", "price", "sequence", "until")
+
+    def __init__(self, until: int, price: int, sequence: int) -> None:
+        self.until = until
+        self.price = price
+        self.sequence = sequence
+        self.asked: int | None = None
+
+
 class Member:
     """What a leaf, a scope and a group have in common: a summary, and a place under another."""
 
     __slots__ = (
         "book",
+        "fewest_idle",
         "furthest_limit",
         "idle",
         "idle_floor",
         "lowest_rates",
-        "most_idle",
         "oldest",
         "other",
         "up",
@@ -67,7 +109,7 @@ class Member:
         self.up: Branch | None = None
         self.book: Book | None = None
         self.idle = 0
-        self.most_idle = 0
+        self.fewest_idle = NEVER
         self.idle_floor = NEVER
         self.furthest_limit = NO_LIMIT
         self.weakest: Leaf | None = None
@@ -79,7 +121,19 @@ class Member:
 class Leaf(Member):
     """One tradable resource; `owner` None is the operator."""
 
-    __slots__ = ("attributes", "hold", "limit", "owner", "parent", "path", "reading", "since")
+    __slots__ = (
+        "attributes",
+        "call",
+        "commitment",
+        "hold",
+        "limit",
+        "owner",
+        "parent",
+        "past_calls",
+        "path",
+        "reading",
+        "since",
+    )
 
     def __init__(self, path: str, parent: Scope) -> None:
         super().__init__()
@@ -91,6 +145,9 @@ class Leaf(Member):
         self.since = 0
         self.reading = 0
         self.hold: Hold | None = None
+        self.call: Call | None = None
+        self.commitment: Commitment | None = None
+        self.past_calls: tuple[PastCall, ...] = ()
 
     @property
     def is_leaf(self) -> bool:
@@ -110,7 +167,8 @@ class Leaf(Member):
 
     @property
     def is_protected(self) -> bool:
-        return self.hold is not None and not self.hold.over
+        """Can the holding not be lost to a price now?"""
+        return self.call is not None or (self.hold is not None and not self.hold.over)
 
 
 class Branch(Member):
@@ -178,24 +236,27 @@ def hang(scope: Scope, child: Leaf | Scope) -> SiblingGroup | None:
     return new_group
 
 
-def unhang(child: Leaf | Scope) -> Branch:
-    """Take a child out of its place; the branch from which summaries are to be renewed."""
+def unhang(child: Leaf | Scope) -> tuple[Branch, list[SiblingGroup]]:
+    """Take a child out of its place; the branch from which summaries are to be renewed, and the
+    groups that are no longer needed."""
     branch = child.up
     assert branch is not None
     branch.members.remove(child)
     child.up = None
+    dropped: list[SiblingGroup] = []
     while isinstance(branch, SiblingGroup) and not branch.members:
         above = branch.up
         assert above is not None
         above.members.remove(branch)
+        dropped.append(branch)
         branch = above
     while isinstance(branch, Scope) and len(branch.members) == 1:
         only = branch.members[0]
         if not isinstance(only, SiblingGroup):
             break
         _move(only.members, branch)
-        branch.members = only.members
-    return branch
+        dropped.append(only)
+    return branch, dropped
 
 
 def _put(member: Leaf | Scope | SiblingGroup, branch: Branch) -> None:

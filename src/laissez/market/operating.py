@@ -8,6 +8,9 @@ the furthest order (`furthest_limit`) gets to the cheapest idle leaf (`idle_floo
 
 from __future__ import annotations
 
+import msgspec
+
+from laissez.market.calls import drop_promise
 from laissez.market.checks import (
     CommandRefused,
     check_not_under_leaf,
@@ -18,11 +21,22 @@ from laissez.market.checks import (
     known_leaf,
     shown,
 )
+from laissez.market.claims import fill, lose
+from laissez.market.gangs import (
+    best_candidate,
+    choose,
+    collect,
+    first_idle,
+    is_within,
+    note_floor,
+    place_in_tree,
+)
 from laissez.market.guards import OFF, Descent, GuardedTree, GuardSettings
-from laissez.market.handover import hand_over, hand_to_winner, settle_holding
+from laissez.market.handover import hand_over, settle_holding
 from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
-from laissez.market.path import books_on_path, winner_of
+from laissez.market.ordering import place_again
+from laissez.market.path import books_on_path, floor_at, winner_of
 from laissez.market.state import State
 from laissez.market.steps import NEVER
 from laissez.market.summaries import idle_changed, pressure_changed
@@ -32,6 +46,8 @@ from laissez.model.commands import AddResource, SetFloor, SetGuard, Settle, With
 from laissez.model.events import Event, FloorSet, GuardSet, ResourceAdded, ResourceWithdrawn
 from laissez.model.refusals import Code
 from laissez.model.values import MAX_TIME
+
+DAY = 86_400_000_000
 
 CheapestIdle = tuple[int, Leaf | None]
 
@@ -60,9 +76,20 @@ def add_resource(state: State, command: AddResource, events: list[Event]) -> Non
     check_not_under_leaf(state, path)
     events.append(ResourceAdded(state.now, path, command.attributes))
     leaf = add_leaf(state, path, command.attributes)
-    winner = winner_of(leaf)
-    if winner is not None:
-        hand_over(state, leaf, winner, "idle", events)
+    _offer(state, leaf, events)
+
+
+def _offer(state: State, leaf: Leaf, events: list[Event]) -> None:
+    """Give an idle leaf to the best of the orders and gangs that could have it, if there is one."""
+    while leaf.owner is None:
+        order = winner_of(leaf)
+        candidate = best_candidate(state, leaf, order) if state.levels else None
+        if candidate is not None:
+            fill(state, candidate, events)
+        elif order is not None:
+            hand_over(state, leaf, order, "idle", events)
+        else:
+            return
 
 
 def _check_attributes(attributes: object) -> None:
@@ -81,10 +108,15 @@ def _check_attributes(attributes: object) -> None:
 
 def withdraw(state: State, command: Withdraw, events: list[Event]) -> None:
     leaf = known_leaf(state, command.resource)
+    promised = None
     if leaf.owner is not None:
+        if leaf.call is not None and leaf.call.order is not None:
+            promised = drop_promise(state, leaf)
         hand_over(state, leaf, None, "withdrawn", events)
     remove_leaf(state, leaf)
     events.append(ResourceWithdrawn(state.now, leaf.path))
+    if promised is not None:
+        place_again(state, promised, events)
 
 
 # Floors ---------------------------------------------------------------------------------------
@@ -169,12 +201,45 @@ def _move_floor(
     pressure_changed(node)
     if node.idle:
         idle_changed(node)
+    if state.levels:
+        note_floor(state, node, fell=floor < before)
     if floor > before:
         while node.weakest is not None and node.weakest.limit < floor:
-            hand_to_winner(state, node.weakest, "floor", events)
+            lose(state, node.weakest, "floor", events)
     else:
-        while (leaf := _idle_leaf_with_winner(node)) is not None:
-            hand_to_winner(state, leaf, "idle", events)
+        _offer_idle(state, node, events)
+
+
+def _offer_idle(state: State, node: Leaf | Scope, events: list[Event]) -> None:
+    """A floor fell: let idle leaves go, one by one, the lowest floor first."""
+    while True:
+        leaf = _idle_leaf_with_winner(node)
+        if state.levels:
+            leaf = _first_for_gangs(state, node, leaf)
+        if leaf is None:
+            return
+        _offer(state, leaf, events)
+
+
+def _first_for_gangs(state: State, node: Leaf | Scope, leaf: Leaf | None) -> Leaf | None:
+    """The first idle leaf under a node that somebody could have, gangs that fit now among them;
+    `leaf` is the first that an order could have."""
+    collect(state)
+    searches = state.notes.searches
+    for gang in [gang for gang in searches if not gang.live or choose(state, gang) is None]:
+        del searches[gang]
+    for gang in searches:
+        top = state.nodes[gang.scope] if is_within(gang.scope, node.path) else node
+        if is_within(top.path, gang.scope):
+            first = first_idle(top, gang.limit)
+            if first is not None and (leaf is None or _comes_before(first, leaf)):
+                leaf = first
+    return leaf
+
+
+def _comes_before(one: Leaf, two: Leaf) -> bool:
+    """Is one idle leaf offered before another: at a lower floor, or first in tree order?"""
+    return (floor_at(one), place_in_tree(one)) < (floor_at(two), place_in_tree(two))
 
 
 def _idle_leaf_with_winner(node: Leaf | Scope) -> Leaf | None:
@@ -220,13 +285,20 @@ def set_guard(state: State, command: SetGuard, events: list[Event]) -> None:
             f"{command.tree!r} is below a root; guards are for a whole tree: "
             f"{command.tree.partition('/')[0]!r}",
         )
-    guard = GuardSettings(command.rise, command.fall, command.hold, command.window)
+    guard = GuardSettings(
+        command.rise,
+        command.fall,
+        command.hold,
+        command.window,
+        command.notice,
+        command.commit,
+    )
     _check_guard(guard)
     tree = tree_named(state, command.tree)
     before, tree.guard = tree.guard, guard
     if guard.rise is None or before.rise is None or guard.window != before.window:
         tree.reference_window, tree.references = -1, {}
-    events.append(GuardSet(state.now, tree.name, guard.rise, guard.fall, guard.hold, guard.window))
+    events.append(GuardSet(state.now, tree.name, *msgspec.structs.astuple(guard)))
     _guard_falling_floors(state, tree, before, events)
     if command.tree not in state.nodes and guard == OFF:
         del state.trees[command.tree]
@@ -237,6 +309,13 @@ def _check_guard(guard: GuardSettings) -> None:
         if value is not None and not (type(value) is int and 0 <= value <= MAX_TIME):
             raise CommandRefused(
                 Code.BAD_GUARD, f"{shown(value)} is not a whole number from 0 on, or None"
+            )
+    for value in (guard.notice, guard.commit):
+        if value is not None and not (type(value) is int and 0 <= value <= DAY):
+            raise CommandRefused(
+                Code.BAD_GUARD,
+                f"{shown(value)} is not a whole number of microseconds from 0 to {DAY}, a day, "
+                "or None; give a shorter notice or commitment",
             )
     window = guard.window
     if window is not None and not (type(window) is int and 1 <= window <= MAX_TIME):
@@ -282,6 +361,9 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
                 events.append(settle_holding(state, leaf, books, MeterUpdater(books, state.now)))
                 leaf.since = leaf.oldest = state.now
                 leaf.reading = 0
+                leaf.past_calls = ()
+                if leaf.call is not None:
+                    leaf.call.since, leaf.call.reading = state.now, 0
                 if leaf.hold is not None and leaf.hold.over:
                     leaf.hold = None
         _begin_period(root, state.now)

@@ -4,15 +4,20 @@ An order that comes in looks for an idle leaf first, so that nobody is displaced
 fits. Otherwise it displaces: as long as the weakest holder under its scope would leave at its
 price, that leaf goes to its winner, which is decided before the new order is posted anywhere. If
 the new order is never the winner, it rests.
+
+A gang waits, and is filled with all others that fit when its command is done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec import UNSET
 
-from laissez.market.book import Order
+from laissez.market.book import Gang, Order
 from laissez.market.checks import (
     CommandRefused,
+    check_count,
     check_expiry,
     check_limit,
     check_order_id,
@@ -21,10 +26,11 @@ from laissez.market.checks import (
     check_tenant,
     live_order,
     scope_for_order,
+    shown,
 )
-from laissez.market.handover import hand_over, post_order, remove_order
+from laissez.market.claims import displace
+from laissez.market.handover import hand_over, level_at, post_order, remove_order
 from laissez.market.nodes import Leaf, Scope
-from laissez.market.path import winner_of
 from laissez.market.quotes import idle_leaf_for, quote
 from laissez.market.state import State
 from laissez.market.topology import know_scope
@@ -34,11 +40,19 @@ from laissez.model.refusals import Code
 
 
 def place(state: State, command: Place, events: list[Event]) -> None:
-    tenant, order_id, limit = command.tenant, command.order, command.limit
+    tenant, order_id = command.tenant, command.order
+    price, limit = command.price, command.limit
     check_tenant(state, tenant)
     check_order_id(order_id)
     node = scope_for_order(state, command.scope)
-    price = command.price
+    check_count(command.count)
+    if command.count != 1:
+        _place_gang(state, command, node, events)
+        return
+    if command.within is not None:
+        raise CommandRefused(
+            Code.BAD_WITHIN, "within is for several resources at once; give a count of 2 or more"
+        )
     if price is None and limit is None:
         raise CommandRefused(Code.NO_PRICE, "neither price nor limit is given; give at least one")
     if price is not None:
@@ -50,20 +64,94 @@ def place(state: State, command: Place, events: list[Event]) -> None:
     assert limit is not None
     if price is not None:
         check_price_within_limit(price, limit)
-    if command.expires is not None:
-        check_expiry(command.expires, state.now)
-    if order_id in state.orders:
-        raise CommandRefused(
-            Code.ORDER_ID_TAKEN, f"order id {order_id!r} is in use; choose an id of your own"
-        )
+    _check_new(state, command)
     if price is None:
         price = _price_from_quote(node, tenant, limit)
     if node.tree.guard.rise is not None:
-        price = _clipped(node, price, state.now)
+        price = _clipped(node, tenant, price, state.now)
     sequence = state.next_sequence()
     order = Order(order_id, tenant, node.path, price, limit, command.expires, sequence)
     events.append(Placed(state.now, tenant, order_id, node.path, price, limit, command.expires))
     _enter(state, order, node, events)
+
+
+def _check_new(state: State, command: Place) -> None:
+    if command.expires is not None:
+        check_expiry(command.expires, state.now)
+    order_id = command.order
+    if order_id in state.orders or order_id in state.promised:
+        raise CommandRefused(
+            Code.ORDER_ID_TAKEN, f"order id {order_id!r} is in use; choose an id of your own"
+        )
+
+
+def _place_gang(state: State, command: Place, node: Leaf | Scope, events: list[Event]) -> None:
+    if command.price is not None:
+        raise _gang_has_no_price()
+    if command.limit is None:
+        raise CommandRefused(Code.NO_PRICE, "a gang needs a limit; give one")
+    check_limit(command.limit, 1)
+    within = _domains_of_gang(state, command, node)
+    _check_new(state, command)
+    sequence = state.next_sequence()
+    gang = Gang(
+        command.order,
+        command.tenant,
+        node.path,
+        command.limit,
+        command.limit,
+        command.expires,
+        sequence,
+        True,
+        command.count,
+        within,
+    )
+    events.append(
+        Placed(
+            state.now,
+            gang.tenant,
+            gang.id,
+            gang.scope,
+            None,
+            gang.limit,
+            gang.expires,
+            gang.count,
+            gang.within,
+        )
+    )
+    _enter_gang(state, gang, node)
+
+
+def _domains_of_gang(state: State, command: Place, node: Leaf | Scope) -> int:
+    """How many names the paths of the domains have in which a gang is to be filled, if it can."""
+    scope, count, within = node.path, command.count, command.within
+    coarsest, finest = scope.count("/") + 1, node.tree.deepest
+    if within is None:
+        within = coarsest
+    elif type(within) is not int or not coarsest <= within <= finest:
+        raise CommandRefused(
+            Code.BAD_WITHIN,
+            f"within {shown(within)} is no level at or under {scope!r}; give the number of names "
+            f"in the path of a domain, from {coarsest} to {finest}",
+        )
+    largest = 0
+    if isinstance(node, Scope) and within < finest:
+        largest = level_at(state, node, within).largest_under(node)
+    if largest < count:
+        what = f"the domains of {within} names under {scope!r} have"
+        raise CommandRefused(
+            Code.DOMAIN_TOO_SMALL,
+            f"{what} at most {max(largest, 1)} resources, and {count} are asked for; ask for "
+            "fewer, or within a coarser level",
+        )
+    return within
+
+
+def _gang_has_no_price() -> CommandRefused:
+    return CommandRefused(
+        Code.GANG_HAS_NO_PRICE,
+        "a gang presses on nobody while it waits, so it has no price; give a limit only",
+    )
 
 
 def amend(state: State, command: Amend, events: list[Event]) -> None:
@@ -71,26 +159,97 @@ def amend(state: State, command: Amend, events: list[Event]) -> None:
     check_tenant(state, tenant)
     check_order_id(command.order)
     old = live_order(state, tenant, command.order)
+    is_gang = isinstance(old, Gang)
     if price is None:
         price = old.price
+    elif is_gang:
+        raise _gang_has_no_price()
     else:
         check_price(price)
     if limit is None:
         limit = old.limit
     else:
         check_limit(limit, 1)
-    check_price_within_limit(price, limit)
+    if not is_gang:
+        check_price_within_limit(price, limit)
     if expires is UNSET:
         expires = old.expires
     elif expires is not None:
         check_expiry(expires, state.now)
     remove_order(state, old)
     node = know_scope(state, old.scope)
+    if isinstance(old, Gang):
+        _amend_gang(state, old, limit, expires, events)
+        return
     if node.tree.guard.rise is not None:
-        price = _clipped(node, price, state.now)
+        price = _clipped(node, tenant, price, state.now)
     order = Order(old.id, old.tenant, old.scope, price, limit, expires, state.next_sequence())
     events.append(Amended(state.now, tenant, order.id, order.scope, price, limit, expires))
     _enter(state, order, node, events)
+
+
+def _amend_gang(
+    state: State, old: Gang, limit: int, expires: int | None, events: list[Event]
+) -> None:
+    gang = Gang(
+        old.id,
+        old.tenant,
+        old.scope,
+        limit,
+        limit,
+        expires,
+        state.next_sequence(),
+        True,
+        old.count,
+        old.within,
+    )
+    events.append(
+        Amended(
+            state.now,
+            gang.tenant,
+            gang.id,
+            gang.scope,
+            None,
+            limit,
+            expires,
+            gang.count,
+            gang.within,
+        )
+    )
+    _enter_gang(state, gang, state.nodes[gang.scope])
+
+
+def _enter_gang(state: State, gang: Gang, node: Leaf | Scope) -> None:
+    post_order(state, gang, node)
+    state.notes.searches[gang] = None
+
+
+def place_again(state: State, order: Order, events: list[Event]) -> None:
+    """A leaf that was promised to a single order is gone: the order looks for another."""
+    if isinstance(order, Gang) or (order.expires is not None and order.expires <= state.now):
+        return
+    node = know_scope(state, order.scope)
+    again = Order(
+        order.id,
+        order.tenant,
+        order.scope,
+        order.price,
+        order.limit,
+        order.expires,
+        state.next_sequence(),
+    )
+    events.append(
+        Placed(
+            state.now,
+            again.tenant,
+            again.id,
+            again.scope,
+            again.price,
+            again.limit,
+            again.expires,
+        )
+    )
+    _enter(state, again, node, events)
 
 
 def cancel(state: State, command: Cancel, events: list[Event]) -> None:
@@ -109,7 +268,9 @@ def expire(state: State, order: Order, events: list[Event]) -> None:
 def _enter(state: State, order: Order, node: Leaf | Scope, events: list[Event]) -> None:
     """Find a leaf for a new order, or let it rest."""
     if node.idle:
-        idle = idle_leaf_for(node, order.limit)
+        account = state.accounts.get(order.tenant)
+        newest = None if account is None else account.newest_in(node.tree.name)
+        idle = idle_leaf_for(node, order.limit, newest)
         if idle is not None:
             hand_over(state, idle, order, "idle", events)
             return
@@ -120,18 +281,8 @@ def _enter(state: State, order: Order, node: Leaf | Scope, events: list[Event]) 
         if weakest is None or weakest.limit >= order.price:
             post_order(state, order, node)
             return
-        incumbent = winner_of(weakest)
-        if incumbent is None or _beats(order, incumbent):
-            hand_over(state, weakest, order, "outbid", events)
+        if displace(state, weakest, order, events):
             return
-        hand_over(state, weakest, incumbent, "outbid", events)
-
-
-def _beats(order: Order, incumbent: Order) -> bool:
-    """Does a new order win over the best of those that were there before it?"""
-    if order.limit != incumbent.limit:
-        return order.limit > incumbent.limit
-    return order.scope.count("/") > incumbent.scope.count("/")
 
 
 def _price_from_quote(node: Leaf | Scope, tenant: str, limit: int) -> int:
@@ -139,11 +290,21 @@ def _price_from_quote(node: Leaf | Scope, tenant: str, limit: int) -> int:
     return limit if quoted is None else min(max(quoted.rate, 1), limit)
 
 
-def _clipped(node: Leaf | Scope, price: int, at: int) -> int:
-    """The price that the `rise` guard accepts; the window's first order sets the reference."""
+def _clipped(node: Leaf | Scope, tenant: str, price: int, at: int) -> int:
+    """The price that the `rise` guard accepts; the window's first order sets the reference.
+
+    What is accepted tells the reference, so that is the quote of a scope that the tenant may see.
+    """
+    while node.parent is not None and tenant not in _who_sees(node):
+        node = node.parent
     reference = node.tree.reference(node.path, at)
     if reference is None:
         quoted = quote(node, None)
         reference = 0 if quoted is None else quoted.rate
         node.tree.take_reference(node.path, reference, at)
     return node.tree.clip(price, reference)
+
+
+def _who_sees(node: Leaf | Scope) -> Collection[str]:
+    """Whoever may ask for the quote of a node below a root: who holds something under it."""
+    return node.holders if isinstance(node, Scope) else ()

@@ -43,7 +43,10 @@ def uncapped_rate(leaf: Leaf) -> int:
 
 
 def charged_rate(leaf: Leaf) -> int:
-    """The rate, under a hold at most the limit that the holding won with."""
+    """The rate, under a hold at most the limit that the holding won with; while the holding is
+    called, its limit."""
+    if leaf.call is not None:
+        return leaf.limit
     rate = uncapped_rate(leaf)
     hold = leaf.hold
     return min(rate, hold.cap) if hold is not None and not hold.over else rate
@@ -51,6 +54,8 @@ def charged_rate(leaf: Leaf) -> int:
 
 def rate_cause(leaf: Leaf) -> Cause:
     """Why a leaf is charged what it is, as the last segment of its explanation says."""
+    if leaf.call is not None:
+        return "notice"
     rate = uncapped_rate(leaf)
     hold = leaf.hold
     if hold is not None and not hold.over and rate > hold.cap:

@@ -26,7 +26,7 @@ def quote(node: Leaf | Scope, tenant: str | None) -> Quote | None:
     if node.idle:
         return Quote(max(node.idle_floor, floor_at(node)), True)
     if isinstance(node, Leaf):
-        rate = NEVER if node.owner == tenant else uncapped_rate(node)
+        rate = NEVER if node.owner == tenant or node.call is not None else uncapped_rate(node)
     else:
         rate = _lowest(node, tenant, _pressure_down_to(node), NEVER)
     return None if rate == NEVER else Quote(rate, False)
@@ -95,30 +95,52 @@ def _lowest(branch: Branch, tenant: str | None, above: PathPressure, best: int) 
     return best
 
 
-def idle_leaf_for(node: Leaf | Scope, limit: int) -> Leaf | None:
-    """The idle leaf that an order at this node takes, if one has a floor within its limit."""
+def idle_leaf_for(node: Leaf | Scope, limit: int, newest: Leaf | None) -> Leaf | None:
+    """The idle leaf that an order at this node takes, if one has a floor within its limit.
+
+    `newest` is the leaf that its tenant won last in this tree: its leaves are to lie together, and
+    what is left idle, too.
+    """
     if not node.idle or node.idle_floor > limit:
         return None
     floor = max(node.idle_floor, floor_at(node))
     if floor > limit:
         return None
+    if newest is not None:
+        node = _smallest_around(newest, node, floor)
     while not isinstance(node, Leaf):
-        child = _most_idle_child(node, floor, 0)
+        child = _fewest_idle_child(node, floor, NEVER)
         assert child is not None
         node = child
     return node
 
 
-def _most_idle_child(branch: Branch, floor: int, more_than: int) -> Leaf | Scope | None:
-    """The first child with the most idle leaves of those that have one at `floor` or below."""
+def _smallest_around(leaf: Leaf, top: Leaf | Scope, floor: int) -> Leaf | Scope:
+    """The smallest scope around a leaf, up to `top`, with an idle leaf at `floor`; if there is
+    none on the way, or `top` does not cover the leaf, `top`."""
+    found: Scope | None = None
+    scope: Scope | None = leaf.parent
+    while scope is not None:
+        if scope.idle_floor > floor:
+            found = None  # its own floor may be what keeps the leaves of those below out of reach
+        elif found is None:
+            found = scope
+        if scope is top:
+            return found or top
+        scope = scope.parent
+    return top
+
+
+def _fewest_idle_child(branch: Branch, floor: int, less_than: int) -> Leaf | Scope | None:
+    """The first child with the fewest idle leaves of those that have one at `floor` or below."""
     found: Leaf | Scope | None = None
     for member in branch.members:
-        if member.idle_floor <= floor and member.most_idle > more_than:
+        if member.idle_floor <= floor and member.fewest_idle < less_than:
             child = (
-                _most_idle_child(member, floor, more_than)
+                _fewest_idle_child(member, floor, less_than)
                 if isinstance(member, SiblingGroup)
                 else member
             )
             if child is not None:
-                found, more_than = child, child.most_idle
+                found, less_than = child, child.fewest_idle
     return found

@@ -17,16 +17,18 @@ from hashlib import blake2b
 
 import msgspec
 
-from laissez.market.book import Book, Order
+from laissez.market.book import Book, Gang, Order
 from laissez.market.charges import metered
 from laissez.market.falling_due import empty_state, plan_all
 from laissez.market.guards import Descent, GuardSettings
-from laissez.market.nodes import Hold, Leaf, Scope, children_of
+from laissez.market.handover import level_at
+from laissez.market.nodes import Call, Commitment, Hold, Leaf, PastCall, Scope, children_of
 from laissez.market.state import State
 from laissez.market.steps import NEVER, PressureStep
 from laissez.market.summaries import renew_all
 from laissez.market.topology import attach_leaf, know_scope, place_scope, tree_named
 from laissez.market.upgrades import FORMAT, RULES, upgraded
+from laissez.model.events import Reason
 
 
 class HoldState(msgspec.Struct, array_like=True):
@@ -35,6 +37,37 @@ class HoldState(msgspec.Struct, array_like=True):
     sequence: int
     limit_was_put_off: bool
     over: bool
+
+
+class OrderState(msgspec.Struct, array_like=True):
+    """An order, or with a level, `within`, a gang."""
+
+    id: str
+    tenant: str
+    scope: str
+    price: int
+    limit: int
+    expires: int | None
+    sequence: int
+    count: int
+    within: int | None
+
+
+class CommitmentState(msgspec.Struct, array_like=True):
+    until: int
+    price: int
+    sequence: int
+    asked: int | None
+
+
+class CallState(msgspec.Struct, array_like=True):
+    since: int
+    until: int
+    reason: Reason
+    sequence: int
+    reading: int
+    asked: int | None
+    promised: OrderState | None
 
 
 class NodeState(msgspec.Struct, array_like=True):
@@ -48,16 +81,9 @@ class NodeState(msgspec.Struct, array_like=True):
     since: int = 0
     hold: HoldState | None = None
     metered: int = 0
-
-
-class OrderState(msgspec.Struct, array_like=True):
-    id: str
-    tenant: str
-    scope: str
-    price: int
-    limit: int
-    expires: int | None
-    sequence: int
+    commitment: CommitmentState | None = None
+    call: CallState | None = None
+    past_calls: tuple[PastCall, ...] = ()
 
 
 class BookState(msgspec.Struct, array_like=True):
@@ -138,7 +164,7 @@ def _capture(state: State) -> MarketState:
             for order in sorted(state.orders.values(), key=lambda order: order.sequence)
         ],
         accounts=[
-            AccountState(account.name, account.settled, list(account.holdings))
+            AccountState(account.name, account.settled, [leaf.path for leaf in account.leaves()])
             for account in sorted(state.accounts.values(), key=lambda account: account.name)
             if account.settled or account.holdings
         ],
@@ -162,6 +188,9 @@ def _capture_nodes(node: Leaf | Scope, into: list[NodeState], now: int) -> None:
                     hold.until, hold.cap, hold.sequence, hold.limit_was_put_off, hold.over
                 ),
                 metered(node, now),
+                _capture_commitment(node),
+                _capture_call(node),
+                node.past_calls,
             )
         )
     else:
@@ -170,7 +199,30 @@ def _capture_nodes(node: Leaf | Scope, into: list[NodeState], now: int) -> None:
             _capture_nodes(child, into, now)
 
 
+def _capture_commitment(leaf: Leaf) -> CommitmentState | None:
+    bound = leaf.commitment
+    if bound is None:
+        return None
+    return CommitmentState(bound.until, bound.price, bound.sequence, bound.asked)
+
+
+def _capture_call(leaf: Leaf) -> CallState | None:
+    call = leaf.call
+    if call is None:
+        return None
+    return CallState(
+        call.since,
+        call.until,
+        call.reason,
+        call.sequence,
+        call.reading,
+        call.asked,
+        None if call.order is None else _capture_order(call.order),
+    )
+
+
 def _capture_order(order: Order) -> OrderState:
+    count, within = (order.count, order.within) if isinstance(order, Gang) else (1, None)
     return OrderState(
         order.id,
         order.tenant,
@@ -179,6 +231,8 @@ def _capture_order(order: Order) -> OrderState:
         order.limit,
         order.expires,
         order.sequence,
+        count,
+        within,
     )
 
 
@@ -207,8 +261,7 @@ def _rebuild(saved: MarketState) -> State:
         _rebuild_node(state, node_state)
     for book_state in saved.books:
         state.book_at(_known_scope(state, book_state.scope)).floor = book_state.floor
-    for order_state in saved.orders:
-        _rebuild_order(state, order_state)
+    gangs = [_rebuild_order(state, order_state) for order_state in saved.orders]
     steps = {book_state.scope: book_state.steps for book_state in saved.books}
     for path, node in state.nodes.items():
         if node.book is not None:
@@ -222,6 +275,9 @@ def _rebuild(saved: MarketState) -> State:
                 raise _contradiction(f"a floor falls at {descent.scope!r}, where there is none")
     for root in state.roots:
         renew_all(root)
+    for gang in gangs:
+        if isinstance(gang, Gang):
+            level_at(state, state.nodes[gang.scope], gang.within).post(gang)
     plan_all(state)
     return state
 
@@ -254,6 +310,19 @@ def _rebuild_node(state: State, saved: NodeState) -> None:
         hold = saved.hold
         leaf.hold = Hold(hold.until, hold.cap, hold.sequence)
         leaf.hold.limit_was_put_off, leaf.hold.over = hold.limit_was_put_off, hold.over
+    if saved.commitment is not None:
+        bound = saved.commitment
+        leaf.commitment = Commitment(bound.until, bound.price, bound.sequence)
+        leaf.commitment.asked = bound.asked
+    if saved.call is not None:
+        call = saved.call
+        order = None if call.promised is None else _order(state, call.promised)
+        leaf.call = Call(call.since, call.until, call.reason, call.sequence, order)
+        leaf.call.reading, leaf.call.asked = call.reading, call.asked
+        if order is not None:
+            state.account(order.tenant).promises[leaf.path] = leaf
+            state.promised[order.id] = state.promised.get(order.id, 0) + 1
+    leaf.past_calls = saved.past_calls
 
 
 def _known_scope(state: State, path: str) -> Leaf | Scope:
@@ -271,22 +340,26 @@ def _known_scope(state: State, path: str) -> Leaf | Scope:
     return know_scope(state, path)
 
 
-def _rebuild_order(state: State, saved: OrderState) -> None:
+def _rebuild_order(state: State, saved: OrderState) -> Order:
     if saved.id in state.orders:
         raise _contradiction(f"order {saved.id!r} is in it twice")
     node = _known_scope(state, saved.scope)
-    account = state.account(saved.tenant)
-    order = Order(
-        saved.id,
-        account.name,
-        node.path,
-        saved.price,
-        saved.limit,
-        saved.expires,
-        saved.sequence,
-    )
-    state.orders[order.id] = account.orders[order.id] = order
-    state.book_at(node).add(order, state.now)
+    order = _order(state, saved)
+    state.orders[order.id] = state.accounts[order.tenant].orders[order.id] = order
+    if not isinstance(order, Gang):
+        state.book_at(node).add(order, state.now)
+    elif not isinstance(node, Scope) or not node.placed:
+        raise _contradiction(f"gang {saved.id!r} waits where there are no resources")
+    return order
+
+
+def _order(state: State, saved: OrderState) -> Order:
+    """An order or gang that waits, or to which something is promised."""
+    name = state.account(saved.tenant).name
+    facts = (saved.id, name, saved.scope, saved.price, saved.limit, saved.expires, saved.sequence)
+    if saved.within is None:
+        return Order(*facts)
+    return Gang(*facts, True, saved.count, saved.within)
 
 
 def _rebuild_account(state: State, saved: AccountState) -> None:
@@ -298,7 +371,7 @@ def _rebuild_account(state: State, saved: AccountState) -> None:
         if not isinstance(leaf, Leaf) or leaf.owner != account.name:
             raise _contradiction(f"{account.name!r} holds {path!r}, which says otherwise")
         leaf.owner = account.name  # the same text, and not one for each leaf
-        account.holdings[path] = leaf
+        account.take(leaf)
 
 
 def _check_owners(state: State) -> None:
@@ -307,7 +380,10 @@ def _check_owners(state: State) -> None:
         if not isinstance(node, Leaf):
             continue
         account = None if node.owner is None else state.accounts.get(node.owner)
-        if node.owner is not None and (account is None or node.path not in account.holdings):
+        held = {} if account is None else account.holdings.get(node.tree.name, {})
+        if node.owner is not None and node.path not in held:
             raise _contradiction(f"{node.path!r} is {node.owner!r}'s, whose account says otherwise")
-        if node.owner is None and node.hold is not None:
-            raise _contradiction(f"{node.path!r} has a hold, and nobody holds it")
+        if node.owner is None and (node.hold or node.commitment or node.call):
+            raise _contradiction(
+                f"{node.path!r} has a hold, a commitment or a call, and nobody holds it"
+            )

@@ -6,6 +6,9 @@ books, branches and heaps follow from it and are not part of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from laissez.market.asks import Level, Notes
 from laissez.market.book import Book, Order
 from laissez.market.guards import GuardedTree
 from laissez.market.nodes import Leaf, Scope
@@ -13,24 +16,63 @@ from laissez.market.timers import Agenda
 
 
 class Account:
-    """One tenant: what it holds, what it has ordered, what its closed holdings cost."""
+    """One tenant: what it holds, what it has ordered, what its closed holdings cost.
 
-    __slots__ = ("holdings", "name", "orders", "settled")
+    Holdings are kept per tree, in the order in which they were won; `promises` are the called
+    leaves of others that it will have.
+    """
+
+    __slots__ = ("holdings", "name", "orders", "promises", "settled")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.settled = 0
-        self.holdings: dict[str, Leaf] = {}
+        self.holdings: dict[str, dict[str, Leaf]] = {}
         self.orders: dict[str, Order] = {}
+        self.promises: dict[str, Leaf] = {}
+
+    def leaves(self) -> Iterator[Leaf]:
+        """What it holds: trees by name, in each in the order of winning."""
+        for tree in sorted(self.holdings):
+            yield from self.holdings[tree].values()
+
+    def newest_in(self, tree: str) -> Leaf | None:
+        """What it won last of the leaves that it holds in a tree."""
+        held = self.holdings.get(tree)
+        return None if held is None else held[next(reversed(held))]
+
+    def take(self, leaf: Leaf) -> None:
+        tree = leaf.parent.tree.name
+        held = self.holdings.get(tree)
+        if held is None:
+            held = self.holdings[tree] = {}
+        held[leaf.path] = leaf
+
+    def give(self, leaf: Leaf) -> None:
+        tree = leaf.parent.tree.name
+        held = self.holdings[tree]
+        del held[leaf.path]
+        if not held:
+            del self.holdings[tree]
+
+    def is_unused(self) -> bool:
+        return not (self.settled or self.holdings or self.orders or self.promises)
 
 
 class State:
+    """`promised` counts the promises that stand per order: until the last is over, its id is
+    taken. `levels` are where gangs wait, per tree and length of path; `notes` is what the present
+    command has done that could make a gang fit (see `gangs`)."""
+
     __slots__ = (
         "accounts",
         "agenda",
+        "levels",
         "nodes",
+        "notes",
         "now",
         "orders",
+        "promised",
         "revenue_settled",
         "roots",
         "sequence",
@@ -44,9 +86,12 @@ class State:
         self.roots: list[Scope] = []
         self.trees: dict[str, GuardedTree] = {}
         self.orders: dict[str, Order] = {}
+        self.promised: dict[str, int] = {}
         self.accounts: dict[str, Account] = {}
         self.agenda = agenda
         self.revenue_settled = 0
+        self.levels: dict[str, dict[int, Level]] = {}
+        self.notes = Notes()
 
     def next_sequence(self) -> int:
         self.sequence += 1
@@ -59,7 +104,7 @@ class State:
         return account
 
     def forget_if_unused(self, account: Account) -> None:
-        if not (account.settled or account.holdings or account.orders):
+        if account.is_unused():
             del self.accounts[account.name]
 
     def book_at(self, node: Leaf | Scope) -> Book:

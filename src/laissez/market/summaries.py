@@ -5,12 +5,12 @@ as far as it changes something: for a random leaf that is a level or two. Kept a
 
 * the weakest holder that is not a given tenant's own: `weakest`, the leaf with the lowest
   retention limit, and `other`, the lowest among leaves of any other owner. For tenant T it is
-  `other` if T owns `weakest`, otherwise `weakest`. Leaves under a hold do not count. Members are
-  read from the left and only a lower limit replaces, so ties fall in tree order.
+  `other` if T owns `weakest`, otherwise `weakest`. Leaves under a hold or a call do not count.
+  Members are read from the left and only a lower limit replaces, so ties fall in tree order.
 * the cheapest idle leaf, with floors at any level: `idle_floor` = max(own floor, lowest
   `idle_floor` of the members). A floor is thus applied where it was set, once, and not written
-  to leaves. `idle` counts idle leaves; `most_idle` is the most that any one child has (of a group:
-  of the children in it), to spread strangers.
+  to leaves. `idle` counts idle leaves; `fewest_idle` is the fewest that any one child
+  with an idle leaf has (of a group: of the children in it), to keep whole domains whole.
 * the furthest that any order resting on a scope with an idle leaf would follow:
   `furthest_limit`. Where it is below `idle_floor` no idle leaf can have a winner.
 * the lowest charged rates, for quotes: `lowest_rates` = (rate, owner, exact, rate, owner, exact),
@@ -89,10 +89,10 @@ def idle_changed(node: Leaf | Branch) -> None:
 
 def _read_idle_leaf(leaf: Leaf) -> None:
     if leaf.owner is not None:
-        leaf.idle = leaf.most_idle = 0
+        leaf.idle, leaf.fewest_idle = 0, NEVER
         leaf.idle_floor, leaf.furthest_limit = NEVER, NO_LIMIT
         return
-    leaf.idle = leaf.most_idle = 1
+    leaf.idle = leaf.fewest_idle = 1
     leaf.idle_floor, leaf.furthest_limit = 0, NO_LIMIT
     if leaf.book is not None:
         leaf.idle_floor = leaf.book.floor
@@ -101,21 +101,21 @@ def _read_idle_leaf(leaf: Leaf) -> None:
 
 
 def _renew_idle(branch: Branch) -> bool:
-    idle, most_idle, floor, furthest_limit = 0, 0, NEVER, NO_LIMIT
+    idle, fewest_idle, floor, furthest_limit = 0, NEVER, NEVER, NO_LIMIT
     for member in branch.members:
         if member.idle:
             idle += member.idle
-            if member.most_idle > most_idle:
-                most_idle = member.most_idle
+            if member.fewest_idle < fewest_idle:
+                fewest_idle = member.fewest_idle
             if member.idle_floor < floor:
                 floor = member.idle_floor
             if member.furthest_limit > furthest_limit:
                 furthest_limit = member.furthest_limit
-    if type(branch) is Scope:
+    if idle and type(branch) is Scope:
         # To those above, a scope is one child; a group only stands for its children.
-        most_idle = idle
+        fewest_idle = idle
         book = branch.book
-        if idle and book is not None:
+        if book is not None:
             if book.floor > floor:
                 floor = book.floor
             if book.best is not None and book.best.limit > furthest_limit:
@@ -124,10 +124,10 @@ def _renew_idle(branch: Branch) -> bool:
         idle == branch.idle
         and floor == branch.idle_floor
         and furthest_limit == branch.furthest_limit
-        and most_idle == branch.most_idle
+        and fewest_idle == branch.fewest_idle
     ):
         return False
-    branch.idle, branch.most_idle = idle, most_idle
+    branch.idle, branch.fewest_idle = idle, fewest_idle
     branch.idle_floor, branch.furthest_limit = floor, furthest_limit
     return True
 
@@ -136,7 +136,7 @@ def _renew_idle(branch: Branch) -> bool:
 
 
 def weakest_changed(leaf: Leaf) -> None:
-    """A leaf's limit or hold is not what it was."""
+    """A leaf's limit, hold or call is not what it was."""
     leaf.weakest = leaf if leaf.owner is not None and not leaf.is_protected else None
     branch = leaf.up
     while branch is not None and _weakest_changed_at(branch, leaf):
@@ -225,7 +225,7 @@ def _matters(before: LowestRates, after: LowestRates, inner: LowestRates) -> boo
 
 
 def _rates_of_leaf(leaf: Leaf) -> LowestRates:
-    if leaf.owner is None:
+    if leaf.owner is None or leaf.call is not None:
         return NO_RATES
     book = leaf.book
     if book is None:

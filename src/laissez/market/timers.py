@@ -13,7 +13,7 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-EXPIRY, FLOOR_STEP, HOLD_END = range(3)
+EXPIRY, FLOOR_STEP, HOLD_END, COMMIT_END, CALL_END = range(5)
 """The kinds, as places in the table of `falling_due`, in the order in which they act."""
 
 Timer = tuple[int, int, int, Any]

@@ -41,6 +41,8 @@ def add_leaf(state: State, path: str, attributes: tuple[tuple[str, str], ...]) -
     """Put a new idle leaf at the end of its parent, with whatever was posted at its path before."""
     leaf = attach_leaf(state, path, attributes)
     idle_changed(leaf)
+    for level in state.levels.get(leaf.tree.name, {}).values():
+        level.leaves_changed(leaf.parent)
     return leaf
 
 
@@ -64,7 +66,11 @@ def attach_leaf(state: State, path: str, attributes: tuple[tuple[str, str], ...]
 
 def remove_leaf(state: State, leaf: Leaf) -> None:
     """Take an idle leaf out; what is posted at its path stays, on a scope without a place."""
-    renew_upwards(unhang(leaf))
+    branch, dropped = unhang(leaf)
+    renew_upwards(branch)
+    for level in state.levels.get(leaf.tree.name, {}).values():
+        level.forget(dropped)
+        level.leaves_changed(leaf.parent)
     bare = Scope(leaf.path, leaf.parent, leaf.tree)
     if leaf.book is not None:
         bare.book = leaf.book
@@ -99,6 +105,7 @@ def place_scope(state: State, scope: Scope) -> None:
     if scope.placed:
         return
     scope.placed = True
+    scope.tree.deepest = max(scope.tree.deepest, scope.path.count("/") + 2)
     if scope.parent is None:
         state.roots.append(scope)
         state.book_at(scope)

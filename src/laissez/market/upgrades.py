@@ -27,14 +27,16 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from laissez.market.upgrade_from_1 import to_2
+
 FORMAT = "laissez-market"
 
-RULES = 1
+RULES = 2
 """The version of the market's rules and state."""
 
 Converter = Callable[[bytes], bytes]
 
-CONVERTERS: dict[int, Converter] = {}
+CONVERTERS: dict[int, Converter] = {1: to_2}
 """By the version that it reads, what makes of its snapshot one of the next version."""
 
 

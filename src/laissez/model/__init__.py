@@ -41,6 +41,7 @@ from laissez.model.commands import (
 )
 from laissez.model.events import (
     Amended,
+    Called,
     Cancelled,
     Event,
     Expired,
@@ -48,12 +49,14 @@ from laissez.model.events import (
     GuardSet,
     LimitSet,
     Placed,
+    Promised,
     Reason,
     Rejected,
     ResourceAdded,
     ResourceWithdrawn,
     Settled,
     Transferred,
+    Uncalled,
 )
 from laissez.model.instructions import (
     AmendOrder,
@@ -165,6 +168,7 @@ __all__ = [
     "AskTokens",
     "AskWebhooks",
     "Bill",
+    "Called",
     "Cancel",
     "CancelOrder",
     "Cancelled",
@@ -203,6 +207,7 @@ __all__ = [
     "Place",
     "PlaceOrder",
     "Placed",
+    "Promised",
     "Question",
     "Quote",
     "Quoted",
@@ -247,6 +252,7 @@ __all__ = [
     "TooSlow",
     "Transferred",
     "Unanswerable",
+    "Uncalled",
     "UncordonScope",
     "WebhookAdded",
     "WebhookInfo",

@@ -42,10 +42,16 @@ class SetGuard(Message, frozen=True):
     fall: int | None = None
     hold: int | None = None
     window: int | None = None
+    notice: int | None = None
+    commit: int | None = None
 
 
 class Place(Message, frozen=True):
-    """A tenant's order for any one resource under a scope; see the contract for defaults."""
+    """A tenant's order for any one resource under a scope; see the contract for defaults.
+
+    With a `count` of 2 or more it is a gang: so many at one instant or nothing, in one domain, a
+    node whose path has `within` names.
+    """
 
     at: int
     tenant: str
@@ -54,6 +60,8 @@ class Place(Message, frozen=True):
     price: int | None = None
     limit: int | None = None
     expires: int | None = None
+    count: int = 1
+    within: int | None = None
 
 
 class Amend(Message, frozen=True):

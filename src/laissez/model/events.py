@@ -6,7 +6,7 @@ a charge becomes final, `Rejected` the only way in which a command is refused.
 
 from typing import Literal
 
-from laissez.model.message import Message
+from laissez.model.message import UNTIL_AN_INSTANT, Message
 from laissez.model.values import Segments
 
 Reason = Literal["idle", "outbid", "relinquished", "limit", "floor", "withdrawn"]
@@ -45,18 +45,25 @@ class GuardSet(Message, frozen=True):
     fall: int | None
     hold: int | None
     window: int | None
+    notice: int | None = None
+    commit: int | None = None
 
 
 class Placed(Message, frozen=True):
-    """An order was accepted, at this price and limit; a transfer that fills it follows."""
+    """An order was accepted, at this price and limit; a transfer that fills it follows.
+
+    A gang has no price, and says within which level, as a number of names, it is to be filled.
+    """
 
     at: int
     tenant: str
     order: str
     scope: str
-    price: int
+    price: int | None
     limit: int
     expires: int | None
+    count: int = 1
+    within: int | None = None
 
 
 class Amended(Message, frozen=True):
@@ -66,9 +73,11 @@ class Amended(Message, frozen=True):
     tenant: str
     order: str
     scope: str
-    price: int
+    price: int | None
     limit: int
     expires: int | None
+    count: int = 1
+    within: int | None = None
 
 
 class Cancelled(Message, frozen=True):
@@ -107,6 +116,34 @@ class Transferred(Message, frozen=True):
     reason: Reason
 
 
+class Called(Message, frozen=True, rename=UNTIL_AN_INSTANT):
+    """A holding will be lost for this reason at `until`; its holder may leave before."""
+
+    at: int
+    tenant: str
+    resource: str
+    until: int
+    reason: Reason
+
+
+class Promised(Message, frozen=True, rename=UNTIL_AN_INSTANT):
+    """A called resource will be this order's tenant's at `until`, or as soon as it is left."""
+
+    at: int
+    tenant: str
+    order: str
+    resource: str
+    until: int
+
+
+class Uncalled(Message, frozen=True):
+    """A call is over, and the holder keeps the resource."""
+
+    at: int
+    tenant: str
+    resource: str
+
+
 class Settled(Message, frozen=True, gc=True):
     """What one holding owes since `since`, exactly, with its explanation."""
 
@@ -136,6 +173,9 @@ Event = (
     | Cancelled
     | Expired
     | LimitSet
+    | Called
+    | Promised
+    | Uncalled
     | Transferred
     | Settled
     | Rejected

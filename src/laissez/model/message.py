@@ -13,6 +13,8 @@ UNITS = {
     "expires": "expires_us",
     "hold": "hold_us",
     "window": "window_us",
+    "notice": "notice_us",
+    "commit": "commit_us",
     "price": "price_micros_per_hour",
     "limit": "limit_micros_per_hour",
     "floor": "floor_micros_per_hour",
@@ -25,6 +27,10 @@ UNITS = {
     "rates": "rates_micros_per_hour",
     "safe_until": "safe_until_us",
 }
+
+
+UNTIL_AN_INSTANT = {**UNITS, "until": "until_us"}
+"""The same for messages whose `until` is an instant (elsewhere it is a sequence number)."""
 
 
 def written_name(field: str) -> str:

@@ -10,7 +10,7 @@ MAX_TIME = 2**63 - 1
 MICROS_PER_DOLLAR = 1_000_000
 CHARGE_UNITS_PER_MICRO_DOLLAR = 3_600_000_000
 
-Cause = Literal["floor", "demand", "hold"]
+Cause = Literal["floor", "demand", "hold", "notice", "commit"]
 Segment = tuple[int, int, int, Cause]
 """(from, to, rate, cause): what was charged, when, and why."""
 
@@ -23,14 +23,16 @@ class Quote(Message, frozen=True):
 
 
 class OpenOrder(Message, frozen=True):
-    """A live order, as its tenant sees it."""
+    """A live order, as its tenant sees it; a gang has no price."""
 
     tenant: str
     order: str
     scope: str
-    price: int
+    price: int | None
     limit: int
     expires: int | None
+    count: int = 1
+    within: int | None = None
 
 
 class Segments(Sequence[Segment]):

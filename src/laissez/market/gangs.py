@@ -1,0 +1,403 @@
+"""Gangs: which of them fits where, and which leaves it would take.
+
+A gang waits on its rung (see `asks`) and presses on nobody. Of all that a command may do, little
+can make one fit: a leaf came free or passed to somebody else, its holder follows less far, its
+protection ended (`Notes.freer`: only gangs whose limit is at least its ask, and only in its own
+domain); a floor fell, an order of a holder is gone, a gang is new (`Notes.searches`). `collect`
+makes of the former the few gangs that the index does not rule out, and `choose` says for one gang
+where it fits best: domains are looked at in the order of the least that they could take, until
+nothing better can follow.
+
+A leaf that is free for an instant, because its holder loses it, is offered to gangs before it has
+passed to anybody: it counts as idle for them, whoever holds it still (`freed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from laissez.market.asks import Level, floor_below, read_small, read_wide
+from laissez.market.book import Gang, Order
+from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
+from laissez.market.path import floor_at
+from laissez.market.state import State
+
+FEW_LEAVES = 64
+"""Up to so many leaves of a tenant are noted one by one when an order of its own is gone."""
+
+Position = tuple[int, ...]
+"""Where a node stands in tree order: the place among its siblings, from some branch downwards."""
+
+
+class Fit(NamedTuple):
+    """The leaves of one domain that a gang would take, in tree order, and what is compared between
+    domains: the sum of the limits that it displaces, then the number of idle leaves."""
+
+    taken: int
+    idle: int
+    leaves: list[Leaf]
+
+
+class Candidate(NamedTuple):
+    """A gang that is to have a leaf that came free, and all that it takes with it."""
+
+    gang: Gang
+    leaves: list[Leaf]
+
+
+# Notes ----------------------------------------------------------------------------------------
+
+
+def note_ask(state: State, leaf: Leaf, *, is_freer: bool) -> None:
+    """A leaf's ask is not what it was; `is_freer`: a gang may find it open that did not before."""
+    levels = state.levels.get(leaf.parent.tree.name)
+    if levels:
+        for level in levels.values():
+            level.note(leaf)
+            if is_freer and level.gangs:
+                state.notes.freer[leaf] = None
+
+
+def note_floor(state: State, node: Leaf | Scope, *, fell: bool) -> None:
+    """The floor that is set at a node is not what it was."""
+    levels = state.levels.get(node.tree.name)
+    if not levels:
+        return
+    depth = node.path.count("/") + 1
+    for level in levels.values():
+        if depth >= level.within:
+            domain: Leaf | Scope | None = node
+            for _ in range(depth - level.within):
+                assert domain is not None
+                domain = domain.parent
+            if isinstance(domain, Scope) and domain.placed:
+                for rung in level.rungs.values():
+                    rung.stale[domain] = None
+    if fell:
+        floor = floor_at(node)
+        for gang in _waiting(levels):
+            if gang.limit >= floor and _meet(gang.scope, node.path):
+                state.notes.searches[gang] = None
+
+
+def note_order_gone(state: State, order: Order, node: Leaf | Scope) -> None:
+    """An order presses no more, and with it may go what kept its tenant's leaves from gangs."""
+    levels = state.levels.get(node.tree.name)
+    if not levels or order.tenant not in node.holders:
+        return
+    held = state.accounts[order.tenant].holdings[node.tree.name]
+    if len(held) <= FEW_LEAVES:
+        for leaf in held.values():
+            if leaf.limit < order.price:
+                state.notes.freer[leaf] = None
+        return
+    for gang in _waiting(levels):
+        if gang.limit < order.price and _meet(gang.scope, node.path):
+            state.notes.searches[gang] = None
+
+
+def _waiting(levels: dict[int, Level]) -> Iterator[Gang]:
+    for level in levels.values():
+        for rung in level.rungs.values():
+            yield from rung.waiting
+
+
+def _meet(scope: str, path: str) -> bool:
+    """Does one of two nodes cover the other, or are they the same?"""
+    return is_within(scope, path) or is_within(path, scope)
+
+
+def is_within(path: str, scope: str) -> bool:
+    return path == scope or path.startswith(scope + "/")
+
+
+def collect(state: State) -> None:
+    """Make of leaves that are freer than before the gangs that may fit because of them."""
+    notes = state.notes
+    freer, notes.freer = notes.freer, {}
+    lowest: dict[tuple[Level, Scope], int] = {}
+    for leaf in freer:
+        if leaf.up is None:  # withdrawn since
+            continue
+        if leaf.owner is None:
+            ask = floor_at(leaf)
+        elif leaf.weakest is leaf:
+            ask = leaf.limit + 1
+        else:
+            continue
+        for level in state.levels[leaf.parent.tree.name].values():
+            domain = level.domain_of(leaf)
+            if domain is not None:
+                place = (level, domain)
+                if ask < lowest.get(place, ask + 1):
+                    lowest[place] = ask
+    for (level, domain), ask in lowest.items():
+        for rung in level.rungs.values():
+            waiting = rung.waiting
+            if not waiting or waiting[-1].limit < ask:
+                continue
+            bound = max(ask, rung.read_stale(domain, waiting[-1].limit))
+            for gang in reversed(waiting):
+                if gang.limit < bound:
+                    break
+                if is_within(domain.path, gang.scope):
+                    notes.searches[gang] = None
+
+
+# Which gang -----------------------------------------------------------------------------------
+
+
+def rank(order: Order) -> tuple[int, int, int]:
+    """Who comes first: the highest limit, then the finest scope, then the earliest."""
+    return -order.limit, -order.scope.count("/"), order.sequence
+
+
+def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> Candidate | None:
+    """The best gang that would have a leaf that comes free, if it comes before an order."""
+    levels = state.levels.get(leaf.parent.tree.name)
+    if not levels:
+        return None
+    least = floor_at(leaf)
+    if beyond is not None and beyond.limit > least:
+        least = beyond.limit
+    gangs: dict[Gang, None] = {}
+    for level in levels.values():
+        domain = level.domain_of(leaf)
+        if domain is not None:
+            _gangs_it_completes(level, domain, leaf, least, gangs)
+    collect(state)  # what this command has done before may count, too
+    for gang in state.notes.searches:
+        if gang.live and gang.limit >= least and is_within(leaf.path, gang.scope):
+            gangs[gang] = None
+    for gang in sorted(gangs, key=rank):
+        if beyond is not None and rank(gang) > rank(beyond):
+            break
+        leaves = choose(state, gang, leaf)
+        if leaves is not None:
+            return Candidate(gang, leaves)
+    return None
+
+
+def _gangs_it_completes(
+    level: Level, domain: Scope, leaf: Leaf, least: int, gangs: dict[Gang, None]
+) -> None:
+    """The gangs that may fit into a domain, once a leaf of it counts as idle."""
+    read = None
+    for rung in level.rungs.values():
+        waiting = rung.waiting
+        if not waiting or waiting[-1].limit < least:
+            continue
+        if level.is_small(domain):
+            read = read or read_small(domain, leaf)
+            ask = read.least(rung.count)[0]
+        else:
+            ask = read_wide(domain, rung.count, waiting[-1].limit, leaf)[0][0]
+        for gang in reversed(waiting):
+            if gang.limit < ask or gang.limit < least:
+                break
+            if is_within(domain.path, gang.scope):
+                gangs[gang] = None
+
+
+# Which leaves ---------------------------------------------------------------------------------
+
+
+def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | None:
+    """The leaves that a gang takes, in tree order, if some domain suits it."""
+    top, limit = state.nodes[gang.scope], gang.limit
+    assert isinstance(top, Scope)
+    floor = floor_at(top)
+    if floor > limit:
+        return None
+    level = state.levels[top.tree.name][gang.within]
+    rung = level.rung(gang.count)
+    rung.refresh(limit)
+    # (sum, idle, position, branch, fit): what a branch could give at best, or what a domain gives.
+    heap: list[tuple[int, int, Position, Branch | None, Fit | None]] = []
+    of_freed: Scope | None = None
+    if freed is not None and is_within(freed.path, gang.scope):
+        of_freed = level.domain_of(freed)
+        if of_freed is not None and (fit := _fit(state, level, of_freed, gang, freed)) is not None:
+            heappush(heap, (fit.taken, fit.idle, _position(of_freed, top), None, fit))
+    ask, taken, idle = rung.least(top, limit)
+    if ask <= limit:
+        heappush(heap, (taken, idle, (), top, None))
+    while heap:
+        _, _, position, branch, found = heappop(heap)
+        if found is not None:
+            return found.leaves
+        assert branch is not None
+        if level.is_domain(branch):
+            assert isinstance(branch, Scope)
+            if branch is not of_freed:
+                fit = _fit(state, level, branch, gang, None)
+                if fit is not None:
+                    heappush(heap, (fit.taken, fit.idle, position, None, fit))
+            continue
+        for place, member in enumerate(branch.members):
+            if isinstance(member, Leaf) or _floor_of(member) > limit:
+                continue
+            ask, taken, idle = rung.least(member, limit)
+            if ask <= limit:
+                heappush(heap, (taken, idle, (*position, place), member, None))
+    return None
+
+
+def _floor_of(branch: Branch) -> int:
+    return 0 if branch.book is None else branch.book.floor
+
+
+def _position(node: Leaf | Branch, top: Branch) -> Position:
+    places: list[int] = []
+    while node is not top:
+        branch = node.up
+        assert branch is not None
+        places.append(branch.members.index(node))  # type: ignore[arg-type]
+        node = branch
+    return tuple(reversed(places))
+
+
+def _fit(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | None) -> Fit | None:
+    """What a gang would take of a domain, if it suits: idle leaves first, lowest floor first, then
+    held ones, lowest limit first, ties in tree order."""
+    count = gang.count
+    read = _wanted if level.is_small(domain) else _wanted_of_wide
+    idle, held = read(state, domain, gang, freed)
+    if len(idle) + len(held) < count:
+        return None
+    chosen = idle[:count]
+    displaced = held[: count - len(chosen)]
+    leaves = [leaf for _, leaf in sorted((at, leaf) for _, at, leaf in chosen + displaced)]
+    came_free = freed is not None and freed.owner is not None
+    return Fit(sum(limit for limit, _, _ in displaced), domain.idle + came_free, leaves)
+
+
+Wanting = list[tuple[int, Position, Leaf]]
+"""(floor or limit, position, leaf), the first to be taken first"""
+
+
+def _wanted(state: State, domain: Scope, gang: Gang, freed: Leaf | None) -> tuple[Wanting, Wanting]:
+    """The open leaves of a small domain: the idle ones, the held ones."""
+    limit, tenant = gang.limit, gang.tenant
+    above = floor_at(domain)
+    idle: Wanting = []
+    held: Wanting = []
+    if above > limit:
+        return idle, held
+    for place, leaf in enumerate(leaves_under(domain)):
+        if leaf.owner is None or leaf is freed:
+            floor = max(above, floor_below(leaf, domain))
+            if floor <= limit:
+                idle.append((floor, (place,), leaf))
+        elif (
+            leaf.weakest is leaf
+            and leaf.limit < limit
+            and leaf.owner != tenant
+            and not _is_kept_by_order(state, leaf, limit)
+        ):
+            held.append((leaf.limit, (place,), leaf))
+    idle.sort()
+    held.sort()
+    return idle, held
+
+
+def _is_kept_by_order(state: State, leaf: Leaf, limit: int) -> bool:
+    """Does an order of the holder's own, at a price above a limit, cover its leaf?
+
+    If an order of its own is not what presses most in its book, somebody presses there with more,
+    and the holder's limit, which is no lower than that, says all.
+    """
+    owner = leaf.owner
+    assert owner is not None
+    if not state.accounts[owner].orders:
+        return False
+    node: Leaf | Scope | None = leaf
+    while node is not None:
+        book = node.book
+        if book is not None and book.by == owner and book.first > limit:
+            return True
+        node = node.parent
+    return False
+
+
+def _wanted_of_wide(
+    state: State, domain: Scope, gang: Gang, freed: Leaf | None
+) -> tuple[Wanting, Wanting]:
+    """The first `count` open leaves of a wide domain: idle ones, and as many held ones as lack."""
+    idle: Wanting = []
+    held: Wanting = []
+    for found in _idle_leaves(domain, gang.limit, freed):
+        idle.append(found)
+        if len(idle) == gang.count:
+            return idle, held
+    for found in _held_leaves(state, domain, gang, freed):
+        held.append(found)
+        if len(idle) + len(held) == gang.count:
+            break
+    return idle, held
+
+
+def _idle_leaves(
+    domain: Scope, limit: int, freed: Leaf | None
+) -> Iterator[tuple[int, Position, Leaf]]:
+    """The idle leaves under a domain with a floor up to a limit, the lowest floor first."""
+    heap: list[tuple[int, Position, int, Leaf | Branch]] = []
+    above = floor_at(domain)  # the highest floor over a node goes along with it
+    if domain.idle and max(above, domain.idle_floor) <= limit:
+        heappush(heap, (max(above, domain.idle_floor), (), above, domain))
+    if freed is not None and freed.owner is not None and is_within(freed.path, domain.path):
+        floor = floor_at(freed)
+        if floor <= limit:
+            heappush(heap, (floor, _position(freed, domain), floor, freed))
+    while heap:
+        floor, position, above, node = heappop(heap)
+        if isinstance(node, Leaf):
+            yield floor, position, node
+            continue
+        above = max(above, _floor_of(node))
+        for place, member in enumerate(node.members):
+            if member.idle and member.idle_floor <= limit:
+                lowest = max(above, member.idle_floor)
+                heappush(heap, (lowest, (*position, place), above, member))
+
+
+def first_idle(node: Leaf | Scope, limit: int) -> Leaf | None:
+    """The idle leaf under a node with the lowest floor, then leftmost, if that is in a limit."""
+    if isinstance(node, Leaf):
+        return node if node.owner is None and floor_at(node) <= limit else None
+    found = next(_idle_leaves(node, limit, None), None)
+    return None if found is None else found[2]
+
+
+def place_in_tree(leaf: Leaf) -> Position:
+    """Where a leaf stands in tree order."""
+    top: Branch = leaf.parent
+    while top.up is not None:
+        top = top.up
+    return _position(leaf, top)
+
+
+def _held_leaves(
+    state: State, domain: Scope, gang: Gang, freed: Leaf | None
+) -> Iterator[tuple[int, Position, Leaf]]:
+    """The leaves under a domain that others hold and that are open, the lowest limit first."""
+    tenant, limit = gang.tenant, gang.limit
+    heap: list[tuple[int, Position, Leaf | Branch]] = []
+
+    def push(node: Leaf | Branch, position: Position) -> None:
+        weakest = node.weakest
+        if weakest is not None and weakest.owner == tenant:
+            weakest = node.other
+        if weakest is not None and weakest.limit < limit:
+            heappush(heap, (weakest.limit, position, node))
+
+    push(domain, ())
+    while heap:
+        lowest, position, node = heappop(heap)
+        if not isinstance(node, Leaf):
+            for place, member in enumerate(node.members):
+                push(member, (*position, place))
+        elif node is not freed and not _is_kept_by_order(state, node, limit):
+            yield lowest, position, node
