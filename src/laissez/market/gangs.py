@@ -2,11 +2,11 @@
 
 A gang waits on its rung (see `asks`) and presses on nobody. Of all that a command may do, little
 can make one fit: a leaf came free or passed to somebody else, its holder follows less far, its
-protection ended (`Notes.freer`: only gangs whose limit is at least its ask, and only in its own
-domain); a floor fell, an order of a holder is gone, a gang is new (`Notes.searches`). `collect`
-makes of the former the few gangs that the index does not rule out, and `choose` says for one gang
-where it fits best: domains are looked at in the order of the least that they could take, until
-nothing better can follow.
+protection ended (`Notes.freer`: only gangs with a limit between its ask and the one that it had,
+and only in its own domain); a floor fell, an order of a holder is gone, a gang is new
+(`Notes.searches`). `collect` makes of the former the few gangs that the index does not rule out,
+and `choose` says for one gang where it fits best: domains are looked at in the order of the least
+that they could take, until nothing better can follow.
 
 A leaf that is free for an instant, because its holder loses it, is offered to gangs before it has
 passed to anybody: it counts as idle for them, whoever holds it still (`freed`).
@@ -14,21 +14,27 @@ passed to anybody: it counts as idle for them, whoever holds it still (`freed`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import NamedTuple
 
-from laissez.market.asks import Level, floor_below, read_small, read_wide
+from laissez.market.asks import Level, floor_below
 from laissez.market.book import Gang, Order
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
 from laissez.market.path import floor_at
 from laissez.market.state import State
+from laissez.market.steps import NEVER
 
 FEW_LEAVES = 64
 """Up to so many leaves of a tenant are noted one by one when an order of its own is gone."""
 
 Position = tuple[int, ...]
 """Where a node stands in tree order: the place among its siblings, from some branch downwards."""
+
+
+_limit = attrgetter("limit")
 
 
 class Fit(NamedTuple):
@@ -50,14 +56,19 @@ class Candidate(NamedTuple):
 # Notes ----------------------------------------------------------------------------------------
 
 
-def note_ask(state: State, leaf: Leaf, *, is_freer: bool) -> None:
-    """A leaf's ask is not what it was; `is_freer`: a gang may find it open that did not before."""
+def note_ask(state: State, leaf: Leaf, limit: int | None, ask: int) -> None:
+    """A leaf's ask is not what it was.
+
+    `limit` is the one with which it could be lost before, if it could; from `ask` on upwards gangs
+    found it open already.
+    """
     levels = state.levels.get(leaf.parent.tree.name)
     if levels:
+        freer = state.notes.freer
         for level in levels.values():
-            level.note(leaf)
-            if is_freer and level.gangs:
-                state.notes.freer[leaf] = None
+            level.note(leaf, limit)
+            if level.gangs and ask > freer.get(leaf, 0):
+                freer[leaf] = ask
 
 
 def note_floor(state: State, node: Leaf | Scope, *, fell: bool) -> None:
@@ -91,7 +102,7 @@ def note_order_gone(state: State, order: Order, node: Leaf | Scope) -> None:
     if len(held) <= FEW_LEAVES:
         for leaf in held.values():
             if leaf.limit < order.price:
-                state.notes.freer[leaf] = None
+                state.notes.freer[leaf] = NEVER
         return
     for gang in _waiting(levels):
         if gang.limit < order.price and _meet(gang.scope, node.path):
@@ -117,8 +128,8 @@ def collect(state: State) -> None:
     """Make of leaves that are freer than before the gangs that may fit because of them."""
     notes = state.notes
     freer, notes.freer = notes.freer, {}
-    lowest: dict[tuple[Level, Scope], int] = {}
-    for leaf in freer:
+    between: dict[tuple[Level, Scope], tuple[int, int]] = {}
+    for leaf, before in freer.items():
         if leaf.up is None:  # withdrawn since
             continue
         if leaf.owner is None:
@@ -127,20 +138,26 @@ def collect(state: State) -> None:
             ask = leaf.limit + 1
         else:
             continue
+        if ask >= before:
+            continue
         for level in state.levels[leaf.parent.tree.name].values():
             domain = level.domain_of(leaf)
             if domain is not None:
                 place = (level, domain)
-                if ask < lowest.get(place, ask + 1):
-                    lowest[place] = ask
-    for (level, domain), ask in lowest.items():
+                lowest, highest = between.get(place, (NEVER, 0))
+                between[place] = (min(lowest, ask), max(highest, before))
+    for (level, domain), (ask, before) in between.items():
         for rung in level.rungs.values():
             waiting = rung.waiting
             if not waiting or waiting[-1].limit < ask:
                 continue
-            bound = max(ask, rung.read_stale(domain, waiting[-1].limit))
-            for gang in reversed(waiting):
-                if gang.limit < bound:
+            place_above = bisect_left(waiting, before, key=_limit)
+            if not place_above or waiting[place_above - 1].limit < ask:
+                continue
+            ask_of_all = rung.read_stale(domain)
+            for place_below in range(place_above - 1, -1, -1):
+                gang = waiting[place_below]
+                if gang.limit < ask or gang.limit < ask_of_all:
                     break
                 if is_within(domain.path, gang.scope):
                     notes.searches[gang] = None
@@ -184,16 +201,13 @@ def _gangs_it_completes(
     level: Level, domain: Scope, leaf: Leaf, least: int, gangs: dict[Gang, None]
 ) -> None:
     """The gangs that may fit into a domain, once a leaf of it counts as idle."""
-    read = None
+    wanted = None
     for rung in level.rungs.values():
         waiting = rung.waiting
         if not waiting or waiting[-1].limit < least:
             continue
-        if level.is_small(domain):
-            read = read or read_small(domain, leaf)
-            ask = read.least(rung.count)[0]
-        else:
-            ask = read_wide(domain, rung.count, waiting[-1].limit, leaf)[0][0]
+        wanted = wanted or level.wanted(domain, leaf)
+        ask = wanted.least(rung.count)[0]
         for gang in reversed(waiting):
             if gang.limit < ask or gang.limit < least:
                 break
@@ -213,7 +227,7 @@ def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | 
         return None
     level = state.levels[top.tree.name][gang.within]
     rung = level.rung(gang.count)
-    rung.refresh(limit)
+    rung.refresh()
     # (sum, idle, position, branch, fit): what a branch could give at best, or what a domain gives.
     heap: list[tuple[int, int, Position, Branch | None, Fit | None]] = []
     of_freed: Scope | None = None
@@ -221,7 +235,7 @@ def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | 
         of_freed = level.domain_of(freed)
         if of_freed is not None and (fit := _fit(state, level, of_freed, gang, freed)) is not None:
             heappush(heap, (fit.taken, fit.idle, _position(of_freed, top), None, fit))
-    ask, taken, idle = rung.least(top, limit)
+    ask, taken, idle = rung.least(top)
     if ask <= limit:
         heappush(heap, (taken, idle, (), top, None))
     while heap:
@@ -239,7 +253,7 @@ def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | 
         for place, member in enumerate(branch.members):
             if isinstance(member, Leaf) or _floor_of(member) > limit:
                 continue
-            ask, taken, idle = rung.least(member, limit)
+            ask, taken, idle = rung.least(member)
             if ask <= limit:
                 heappush(heap, (taken, idle, (*position, place), member, None))
     return None
@@ -263,8 +277,12 @@ def _fit(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | No
     """What a gang would take of a domain, if it suits: idle leaves first, lowest floor first, then
     held ones, lowest limit first, ties in tree order."""
     count = gang.count
-    read = _wanted if level.is_small(domain) else _wanted_of_wide
-    idle, held = read(state, domain, gang, freed)
+    if level.is_small(domain):
+        idle, held = _wanted(state, domain, gang, freed)
+    elif _most_open(state, level, domain, gang, freed) < count:
+        return None
+    else:
+        idle, held = _wanted_of_wide(state, domain, gang, freed)
     if len(idle) + len(held) < count:
         return None
     chosen = idle[:count]
@@ -320,6 +338,27 @@ def _is_kept_by_order(state: State, leaf: Leaf, limit: int) -> bool:
             return True
         node = node.parent
     return False
+
+
+def _most_open(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | None) -> int:
+    """So many leaves of a wide domain a gang could have at most: all that it could but for orders
+    of their holders."""
+    tenant, limit = gang.tenant, gang.limit
+    found: int = level.limits_of(domain).bisect_left(limit)
+    if max(domain.idle_floor, floor_at(domain)) <= limit:
+        found += domain.idle
+    if freed is not None and freed.owner is not None and not _could_have(freed, gang):
+        found += 1
+    if tenant in domain.holders:
+        for leaf in state.accounts[tenant].holdings[domain.tree.name].values():
+            if leaf.limit < limit and leaf.weakest is leaf and is_within(leaf.path, domain.path):
+                found -= 1
+    return found
+
+
+def _could_have(leaf: Leaf, gang: Gang) -> bool:
+    """Could a gang have a held leaf but for orders of its holder?"""
+    return leaf.weakest is leaf and leaf.limit < gang.limit and leaf.owner != gang.tenant
 
 
 def _wanted_of_wide(
