@@ -249,13 +249,14 @@ def overdraw(service: Served, allowance: Allowance) -> None:
 
 def forgive(service: Served, allowance: Allowance) -> None:
     """All is paid back, and whoever waits is looked at."""
-    waiting = reception_of(service).queue
+    queues = reception_of(service).queue, door_of(service).arriving
 
     def let_go(_: object) -> None:
         allowance._work_paid_ns = 0
         allowance.spend(monotonic_ns(), 0, 0)
-        if waiting._waiting:
-            waiting._call_next()
+        for waiting in queues:
+            if waiting._waiting:
+                waiting._call_next()
 
     service.call(let_go)
 
