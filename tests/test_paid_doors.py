@@ -249,7 +249,8 @@ def overdraw(service: Served, allowance: Allowance) -> None:
 
 def forgive(service: Served, allowance: Allowance) -> None:
     """All is paid back, and whoever waits is looked at."""
-    queues = reception_of(service).queue, door_of(service).arriving
+    door = door_of(service)
+    queues = reception_of(service).queue, door.arriving
 
     def let_go(_: object) -> None:
         allowance._work_paid_ns = 0
@@ -257,6 +258,9 @@ def forgive(service: Served, allowance: Allowance) -> None:
         for waiting in queues:
             if waiting._waiting:
                 waiting._call_next()
+        if door._breath is not None:
+            door._breath.cancel()
+            door._breathe()
 
     service.call(let_go)
 
