@@ -43,7 +43,6 @@ from laissez.model import (
     ServiceCode,
     SetFloor,
     Transferred,
-    Withdraw,
 )
 from laissez.model.sentences import nothing_under
 
@@ -96,19 +95,26 @@ class Venue:
         events: tuple[Event, ...] = ()
         if self.cordons:
             while (due := self.market.next_timer()) is not None and due <= at:
-                events += self._followed(due, self.market.apply(Advance(due)))
+                events += self._followed(self.market.apply(Advance(due)))
         return events + self.market.apply(Advance(at))
 
     def _advance_partly(self, at: int, most: int) -> tuple[Event, ...]:
-        """Let some of what falls due act; beside cordons from instant to instant, as above."""
+        """Let some of what falls due act; beside cordons from instant to instant, as above.
+
+        What a part leaves idle under a cordon leaves in that part, amid its instant: all that is
+        left there are ends of holds, and none of them gives anybody what is idle.
+        """
         if not self.cordons:
             return self.market.advance_partly(at, most)[0]
-        events: tuple[Event, ...] = ()
+        events: list[Event] = []
         while most > 0 and (due := self.market.next_timer()) is not None and due <= at:
             happened, acted = self.market.advance_partly(due, most)
-            events += self._followed(due, happened)
-            most -= acted
-        return events if most <= 0 else events + self.market.apply(Advance(at))
+            followed = self._followed(happened)
+            events += followed
+            most -= acted + len(followed) - len(happened)
+        if most > 0:
+            events += self.market.apply(Advance(at))
+        return tuple(events)
 
     def _apply_beside_cordons(self, record: Command) -> tuple[Event, ...]:
         if isinstance(record, AddResource) and (scope := self._cordon_over(record.resource)):
@@ -125,31 +131,28 @@ class Venue:
             and record.resource in self.market.holdings(record.tenant)
             and self._cordon_over(record.resource)
         ):
-            return self._take_out(record.at, record.resource)
-        return self._followed(record.at, self.market.apply(record))
+            return self._take_out(record.resource)
+        return self._followed(self.market.apply(record))
 
-    def _followed(self, at: int, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """What happened, and that whatever fell idle under a cordon by it left the market.
-
-        After a part, taking something out lets the rest of its instant act: that is followed, too.
-        """
+    def _followed(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        """What happened, and that whatever fell idle under a cordon by it left the market."""
         followed = list(events)
-        for event in followed:
+        for event in events:
             if isinstance(event, Transferred) and event.new is None and event.reason != "withdrawn":
-                followed += self._take_out_if_idle(at, event.resource)
+                followed += self._take_out_if_idle(event.resource)
         return tuple(followed)
 
-    def _take_out_if_idle(self, at: int, resource: str) -> tuple[Event, ...]:
+    def _take_out_if_idle(self, resource: str) -> tuple[Event, ...]:
         is_there = bool(self.market.resources(resource))
         if is_there and self.market.owner(resource) is None and self._cordon_over(resource):
-            return self._take_out(at, resource)
+            return self._take_out(resource)
         return ()
 
-    def _take_out(self, at: int, resource: str) -> tuple[Event, ...]:
+    def _take_out(self, resource: str) -> tuple[Event, ...]:
         scope = self._cordon_over(resource)
         assert scope is not None
         self.cordons[scope][resource] = tuple(sorted(self.market.attributes(resource).items()))
-        return self.market.apply(Withdraw(at, resource))
+        return self.market.withdraw_amid(resource)
 
     def _cordon_over(self, resource: str) -> str | None:
         """The finest cordoned scope that covers a resource."""
@@ -178,7 +181,7 @@ class Venue:
         events: list[Event] = []
         for resource in present:
             if self.market.owner(resource) is None:
-                events += self._take_out(record.at, resource)
+                events += self._take_out(resource)
         return tuple(events)
 
     def _uncordon(self, record: Uncordon) -> tuple[Event, ...]:

@@ -107,6 +107,16 @@ class Market:
             events.append(Rejected(at, refused.code, refused.message))
         return tuple(events)
 
+    def withdraw_amid(self, path: str) -> Events:
+        """Take a resource out at the present instant, and leave what has yet to act at it ahead."""
+        state = self._state
+        events: list[Event] = []
+        try:
+            withdraw(state, Withdraw(state.now, path), events)
+        except CommandRefused as refused:
+            events.append(Rejected(state.now, refused.code, refused.message))
+        return tuple(events)
+
     def _pass_time(self, at: int, events: list[Event]) -> None:
         """Let whatever falls due by `at` act, each at its own instant."""
         state = self._state
@@ -233,6 +243,15 @@ class Market:
     def count_due(self, at: int, enough: int) -> int:
         """How many things fall due by `at`; more than enough are not counted."""
         return self._state.agenda.count_due(at, enough)
+
+    def is_step_due(self, at: int) -> bool:
+        """Does a falling floor step by `at`? One thing, and it may move thousands of leaves."""
+        return self._state.agenda.is_step_due(at)
+
+    @property
+    def acted(self) -> int:
+        """How many things have fallen due and acted in this process; no part of the state."""
+        return self._state.agenda.acted
 
     def owner(self, path: str) -> str | None:
         """Who holds a resource; None is the operator."""
