@@ -8,7 +8,7 @@ commands are the same market: there is no clock, no randomness and no I/O in her
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -16,14 +16,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
-from laissez.market.book import Gang, Order
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
 from laissez.market.claims import fill_gangs
 from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_ahead
 from laissez.market.guards import OFF
 from laissez.market.holding import relinquish, set_limit
-from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
+from laissez.market.listing import open_order, resources_after
+from laissez.market.nodes import Leaf, Scope, leaves_under
 from laissez.market.operating import (
     add_resource,
     set_floor,
@@ -113,6 +113,8 @@ class Market:
         events: list[Event] = []
         try:
             withdraw(state, Withdraw(state.now, path), events)
+            if state.levels:
+                fill_gangs(state, events)
         except CommandRefused as refused:
             events.append(Rejected(state.now, refused.code, refused.message))
         return tuple(events)
@@ -377,20 +379,7 @@ class Market:
 
         None if that other is not among them any more.
         """
-        roots = self._state.roots
-        top = None if scope is None else self._state.nodes.get(scope)
-        tops = roots if scope is None else [] if top is None else [top]
-        if after is None:
-            leaves = chain.from_iterable(map(walk, tops))
-        else:
-            begin = self._state.nodes.get(after)
-            if not isinstance(begin, Leaf) or not _is_under(begin, top):
-                return None
-            place = next((i for i, each in enumerate(roots) if _is_under(begin, each)), 0)
-            later = [] if top is not None else roots[place + 1 :]
-            here = () if begin is top else walk_on(begin, top if isinstance(top, Scope) else None)
-            leaves = chain(here, chain.from_iterable(map(walk, later)))
-        return tuple(leaf.path for leaf in islice(leaves, most))
+        return resources_after(self._state, scope, after, most)
 
     def scopes(self) -> tuple[str, ...]:
         """All scopes that an order may name."""
@@ -409,8 +398,7 @@ class Market:
         if account is None:
             return ()
         return tuple(
-            _open_order(o)
-            for o in sorted(account.orders.values(), key=lambda order: order.sequence)
+            open_order(o) for o in sorted(account.orders.values(), key=lambda order: order.sequence)
         )
 
     def orders_after(
@@ -423,7 +411,7 @@ class Market:
         found = sorted((o for o in later if o.sequence > sequence), key=attrgetter("sequence"))
         is_all = len(found) <= most
         del found[most:]
-        return tuple(map(_open_order, found)), found[-1].sequence if found else sequence, is_all
+        return tuple(map(open_order, found)), found[-1].sequence if found else sequence, is_all
 
     def order_count(self, tenant: str) -> int:
         """How many live orders a tenant has."""
@@ -565,21 +553,6 @@ def _act(state: State, timer: Timer, events: list[Event]) -> None:
         fill_gangs(state, events)
 
 
-def _open_order(order: Order) -> OpenOrder:
-    if isinstance(order, Gang):
-        return OpenOrder(
-            order.tenant,
-            order.id,
-            order.scope,
-            None,
-            order.limit,
-            order.expires,
-            order.count,
-            order.within,
-        )
-    return OpenOrder(order.tenant, order.id, order.scope, order.price, order.limit, order.expires)
-
-
 def _as_pairs(attributes: Any) -> Any:
     """A mapping as sorted pairs; anything else as it is, for the market to refuse."""
     if attributes is None:
@@ -604,11 +577,3 @@ def _refused_time(now: int, at: Any) -> Rejected:
         Code.BAD_TIME,
         f"at={shown(at)} is not a time; give whole microseconds, from 0 on",
     )
-
-
-def _is_under(leaf: Leaf, top: Leaf | Scope | None) -> bool:
-    """Is a leaf this node, or below it? Everything is under None."""
-    node: Leaf | Scope | None = leaf
-    while node is not None and node is not top:
-        node = node.parent
-    return node is top
