@@ -15,15 +15,16 @@ passed to anybody: it counts as idle for them, whoever holds it still (`freed`).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from laissez.market.asks import Level, floor_below
 from laissez.market.book import Gang, Order
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
-from laissez.market.path import floor_at
+from laissez.market.path import floor_at, rate_for
 from laissez.market.state import State
 from laissez.market.steps import NEVER
 
@@ -47,7 +48,7 @@ class Fit(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A gang that is to have a leaf that came free, and all that it takes with it."""
+    """A gang that fits, and the leaves that it takes."""
 
     gang: Gang
     leaves: list[Leaf]
@@ -98,7 +99,7 @@ def note_order_gone(state: State, order: Order, node: Leaf | Scope) -> None:
     levels = state.levels.get(node.tree.name)
     if not levels or order.tenant not in node.holders:
         return
-    held = state.accounts[order.tenant].holdings[node.tree.name]
+    held = state.accounts[order.tenant].holdings.get(node.tree.name, {})
     if len(held) <= FEW_LEAVES:
         for leaf in held.values():
             if leaf.limit < order.price:
@@ -172,7 +173,7 @@ def rank(order: Order) -> tuple[int, int, int]:
 
 
 def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> Candidate | None:
-    """The best gang that would have a leaf that comes free, if it comes before an order."""
+    """The best gang that fits now, counting a leaf that comes free, if it comes before an order."""
     levels = state.levels.get(leaf.parent.tree.name)
     if not levels:
         return None
@@ -184,10 +185,10 @@ def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> Candidate 
         domain = level.domain_of(leaf)
         if domain is not None:
             _gangs_it_completes(level, domain, leaf, least, gangs)
-    collect(state)  # what this command has done before may count, too
-    for gang in state.notes.searches:
-        if gang.live and gang.limit >= least and is_within(leaf.path, gang.scope):
-            gangs[gang] = None
+    # What this command has done before may have made a gang fit, here or anywhere: it comes first,
+    # too, if it is the best.
+    collect(state)
+    gangs |= dict.fromkeys(gang for gang in state.notes.searches if gang.live)
     for gang in sorted(gangs, key=rank):
         if beyond is not None and rank(gang) > rank(beyond):
             break
@@ -218,7 +219,14 @@ def _gangs_it_completes(
 # Which leaves ---------------------------------------------------------------------------------
 
 
-def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | None:
+def could_fit(state: State, gang: Gang) -> bool:
+    """Does a gang fit somewhere, or might it when orders that are about to win are filled?"""
+    return choose(state, gang, despite_orders=True) is not None
+
+
+def choose(
+    state: State, gang: Gang, freed: Leaf | None = None, *, despite_orders: bool = False
+) -> list[Leaf] | None:
     """The leaves that a gang takes, in tree order, if some domain suits it."""
     top, limit = state.nodes[gang.scope], gang.limit
     assert isinstance(top, Scope)
@@ -228,34 +236,36 @@ def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | 
     level = state.levels[top.tree.name][gang.within]
     rung = level.rung(gang.count)
     rung.refresh()
-    # (sum, idle, position, branch, fit): what a branch could give at best, or what a domain gives.
-    heap: list[tuple[int, int, Position, Branch | None, Fit | None]] = []
+    # (sum, idle, position, is it a branch, branch or fit): what a branch could give at best, or
+    # what a domain gives. Only a domain and its own fit ever stand at the same position.
+    heap: list[tuple[int, int, Position, bool, Branch | Fit]] = []
     of_freed: Scope | None = None
     if freed is not None and is_within(freed.path, gang.scope):
         of_freed = level.domain_of(freed)
-        if of_freed is not None and (fit := _fit(state, level, of_freed, gang, freed)) is not None:
-            heappush(heap, (fit.taken, fit.idle, _position(of_freed, top), None, fit))
+    if of_freed is not None:
+        fit = _fit(state, level, of_freed, gang, freed, despite_orders)
+        if fit is not None:
+            heappush(heap, (fit.taken, fit.idle, _position(of_freed, top), False, fit))
     ask, taken, idle = rung.least(top)
     if ask <= limit:
-        heappush(heap, (taken, idle, (), top, None))
+        heappush(heap, (taken, idle, (), True, top))
     while heap:
-        _, _, position, branch, found = heappop(heap)
-        if found is not None:
-            return found.leaves
-        assert branch is not None
+        _, _, position, _, branch = heappop(heap)
+        if isinstance(branch, Fit):
+            return branch.leaves
         if level.is_domain(branch):
             assert isinstance(branch, Scope)
             if branch is not of_freed:
-                fit = _fit(state, level, branch, gang, None)
+                fit = _fit(state, level, branch, gang, None, despite_orders)
                 if fit is not None:
-                    heappush(heap, (fit.taken, fit.idle, position, None, fit))
+                    heappush(heap, (fit.taken, fit.idle, position, False, fit))
             continue
         for place, member in enumerate(branch.members):
             if isinstance(member, Leaf) or _floor_of(member) > limit:
                 continue
             ask, taken, idle = rung.least(member)
             if ask <= limit:
-                heappush(heap, (taken, idle, (*position, place), member, None))
+                heappush(heap, (taken, idle, (*position, place), True, member))
     return None
 
 
@@ -273,71 +283,64 @@ def _position(node: Leaf | Branch, top: Branch) -> Position:
     return tuple(reversed(places))
 
 
-def _fit(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | None) -> Fit | None:
+Found = tuple[int, Position, Leaf]
+"""(floor or limit, position, leaf): what is to be taken, the first to be taken first"""
+
+
+def _fit(
+    state: State,
+    level: Level,
+    domain: Scope,
+    gang: Gang,
+    freed: Leaf | None,
+    despite_orders: bool,
+) -> Fit | None:
     """What a gang would take of a domain, if it suits: idle leaves first, lowest floor first, then
-    held ones, lowest limit first, ties in tree order."""
-    count = gang.count
+    held ones, lowest limit first, ties in tree order.
+
+    Only leaves that it would keep: nothing presses on them with more than its limit. At rest that
+    would be an order of their holder's own. In the middle of a command it may also be what the
+    holder is about to lose a leaf to, or who is about to win it.
+    """
+    idle: Iterable[Found]
+    held: Iterable[Found]
     if level.is_small(domain):
-        idle, held = _wanted(state, domain, gang, freed)
-    elif _most_open(state, level, domain, gang, freed) < count:
+        idle, held = _leaves_of_small(domain, gang, freed)
+    elif _most_open(state, level, domain, gang, freed) < gang.count:
         return None
     else:
-        idle, held = _wanted_of_wide(state, domain, gang, freed)
-    if len(idle) + len(held) < count:
-        return None
-    chosen = idle[:count]
-    displaced = held[: count - len(chosen)]
-    leaves = [leaf for _, leaf in sorted((at, leaf) for _, at, leaf in chosen + displaced)]
-    came_free = freed is not None and freed.owner is not None
-    return Fit(sum(limit for limit, _, _ in displaced), domain.idle + came_free, leaves)
+        idle, held = _idle_leaves(domain, gang.limit, freed), _held_leaves(domain, gang, freed)
+    taken, leaves = 0, []
+    for found in chain(idle, held):
+        leaf = found[2]
+        rate = floor_at(leaf) if despite_orders else rate_for(leaf, gang.tenant)
+        if rate <= gang.limit:
+            leaves.append((found[1], leaf))
+            if leaf.owner is not None and leaf is not freed:
+                taken += leaf.limit
+            if len(leaves) == gang.count:
+                came_free = freed is not None and freed.owner is not None
+                leaves.sort()
+                return Fit(taken, domain.idle + came_free, [leaf for _, leaf in leaves])
+    return None
 
 
-Wanting = list[tuple[int, Position, Leaf]]
-"""(floor or limit, position, leaf), the first to be taken first"""
-
-
-def _wanted(state: State, domain: Scope, gang: Gang, freed: Leaf | None) -> tuple[Wanting, Wanting]:
-    """The open leaves of a small domain: the idle ones, the held ones."""
+def _leaves_of_small(
+    domain: Scope, gang: Gang, freed: Leaf | None
+) -> tuple[list[Found], list[Found]]:
+    """The idle leaves of a small domain, and those that others hold with a lower limit."""
     limit, tenant = gang.limit, gang.tenant
     above = floor_at(domain)
-    idle: Wanting = []
-    held: Wanting = []
-    if above > limit:
-        return idle, held
+    idle: list[Found] = []
+    held: list[Found] = []
     for place, leaf in enumerate(leaves_under(domain)):
         if leaf.owner is None or leaf is freed:
-            floor = max(above, floor_below(leaf, domain))
-            if floor <= limit:
-                idle.append((floor, (place,), leaf))
-        elif (
-            leaf.weakest is leaf
-            and leaf.limit < limit
-            and leaf.owner != tenant
-            and not _is_kept_by_order(state, leaf, limit)
-        ):
+            idle.append((max(above, floor_below(leaf, domain)), (place,), leaf))
+        elif leaf.weakest is leaf and leaf.limit < limit and leaf.owner != tenant:
             held.append((leaf.limit, (place,), leaf))
     idle.sort()
     held.sort()
     return idle, held
-
-
-def _is_kept_by_order(state: State, leaf: Leaf, limit: int) -> bool:
-    """Does an order of the holder's own, at a price above a limit, cover its leaf?
-
-    If an order of its own is not what presses most in its book, somebody presses there with more,
-    and the holder's limit, which is no lower than that, says all.
-    """
-    owner = leaf.owner
-    assert owner is not None
-    if not state.accounts[owner].orders:
-        return False
-    node: Leaf | Scope | None = leaf
-    while node is not None:
-        book = node.book
-        if book is not None and book.by == owner and book.first > limit:
-            return True
-        node = node.parent
-    return False
 
 
 def _most_open(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | None) -> int:
@@ -350,7 +353,7 @@ def _most_open(state: State, level: Level, domain: Scope, gang: Gang, freed: Lea
     if freed is not None and freed.owner is not None and not _could_have(freed, gang):
         found += 1
     if tenant in domain.holders:
-        for leaf in state.accounts[tenant].holdings[domain.tree.name].values():
+        for leaf in state.accounts[tenant].holdings.get(domain.tree.name, {}).values():
             if leaf.limit < limit and leaf.weakest is leaf and is_within(leaf.path, domain.path):
                 found -= 1
     return found
@@ -359,23 +362,6 @@ def _most_open(state: State, level: Level, domain: Scope, gang: Gang, freed: Lea
 def _could_have(leaf: Leaf, gang: Gang) -> bool:
     """Could a gang have a held leaf but for orders of its holder?"""
     return leaf.weakest is leaf and leaf.limit < gang.limit and leaf.owner != gang.tenant
-
-
-def _wanted_of_wide(
-    state: State, domain: Scope, gang: Gang, freed: Leaf | None
-) -> tuple[Wanting, Wanting]:
-    """The first `count` open leaves of a wide domain: idle ones, and as many held ones as lack."""
-    idle: Wanting = []
-    held: Wanting = []
-    for found in _idle_leaves(domain, gang.limit, freed):
-        idle.append(found)
-        if len(idle) == gang.count:
-            return idle, held
-    for found in _held_leaves(state, domain, gang, freed):
-        held.append(found)
-        if len(idle) + len(held) == gang.count:
-            break
-    return idle, held
 
 
 def _idle_leaves(
@@ -402,26 +388,23 @@ def _idle_leaves(
                 heappush(heap, (lowest, (*position, place), above, member))
 
 
-def first_idle(node: Leaf | Scope, limit: int) -> Leaf | None:
-    """The idle leaf under a node with the lowest floor, then leftmost, if that is in a limit."""
+def idle_leaves(node: Leaf | Scope) -> Iterator[Leaf]:
+    """The idle leaves under a node, the lowest floor first, the leftmost of equals.
+
+    Leaves may be taken in between: who was idle at the beginning comes in its turn.
+    """
     if isinstance(node, Leaf):
-        return node if node.owner is None and floor_at(node) <= limit else None
-    found = next(_idle_leaves(node, limit, None), None)
-    return None if found is None else found[2]
-
-
-def place_in_tree(leaf: Leaf) -> Position:
-    """Where a leaf stands in tree order."""
-    top: Branch = leaf.parent
-    while top.up is not None:
-        top = top.up
-    return _position(leaf, top)
+        if node.owner is None:
+            yield node
+    else:
+        for _, _, leaf in _idle_leaves(node, NEVER, None):
+            yield leaf
 
 
 def _held_leaves(
-    state: State, domain: Scope, gang: Gang, freed: Leaf | None
+    domain: Scope, gang: Gang, freed: Leaf | None
 ) -> Iterator[tuple[int, Position, Leaf]]:
-    """The leaves under a domain that others hold and that are open, the lowest limit first."""
+    """The leaves under a domain that others hold with a limit below a gang's, the lowest first."""
     tenant, limit = gang.tenant, gang.limit
     heap: list[tuple[int, Position, Leaf | Branch]] = []
 
@@ -438,5 +421,5 @@ def _held_leaves(
         if not isinstance(node, Leaf):
             for place, member in enumerate(node.members):
                 push(member, (*position, place))
-        elif node is not freed and not _is_kept_by_order(state, node, limit):
+        elif node is not freed:
             yield lowest, position, node
