@@ -28,20 +28,20 @@ def quote(node: Leaf | Scope, tenant: str | None) -> Quote | None:
     if isinstance(node, Leaf):
         rate = NEVER if node.owner == tenant or node.call is not None else uncapped_rate(node)
     else:
-        rate = _lowest(node, tenant, _pressure_down_to(node), NEVER)
+        rate = _lowest(node, tenant, pressure_down_to(node), NEVER)
     return None if rate == NEVER else Quote(rate, False)
 
 
-def _pressure_down_to(node: Leaf | Scope | None) -> PathPressure:
+def pressure_down_to(node: Leaf | Scope | None) -> PathPressure:
     """What the books from the root down to a node, its own included, press with."""
     pressure = NO_PATH_PRESSURE
     while node is not None:
-        pressure = _with_book(pressure, node)
+        pressure = with_book(pressure, node)
         node = node.parent
     return pressure
 
 
-def _with_book(pressure: PathPressure, node: Leaf | Branch) -> PathPressure:
+def with_book(pressure: PathPressure, node: Leaf | Branch) -> PathPressure:
     book = node.book
     if book is None:
         return pressure
@@ -89,7 +89,7 @@ def _lowest(branch: Branch, tenant: str | None, above: PathPressure, best: int) 
                 pressing = exempt_rate if member.owner == exempt else rate
                 best = min(best, max(member.lowest_rates[0], pressing))
         else:
-            best = _lowest(member, tenant, _with_book(above, member), best)
+            best = _lowest(member, tenant, with_book(above, member), best)
         if best == bound:
             break
     return best
