@@ -14,7 +14,7 @@ from __future__ import annotations
 from laissez.market.book import Order
 from laissez.market.charges import metered
 from laissez.market.gangs import note_ask
-from laissez.market.handover import remove_order, settle_with
+from laissez.market.handover import remove_order
 from laissez.market.nodes import Call, Leaf
 from laissez.market.state import State
 from laissez.market.steps import NEVER
@@ -90,6 +90,7 @@ def give_back(state: State, leaf: Leaf, events: list[Event]) -> None:
     commit, now = leaf.parent.tree.guard.commit, state.now
     if commit:
         owed = order.price * commit
-        settle_with(state, state.account(order.tenant), owed)
+        state.account(order.tenant).settled += owed
+        state.revenue_settled += owed
         segments = Segments(((now, now + commit, order.price, "commit"),))
         events.append(Settled(now, order.tenant, leaf.path, now, owed, segments))

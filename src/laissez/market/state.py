@@ -43,17 +43,10 @@ class Account:
 
     def take(self, leaf: Leaf) -> None:
         tree = leaf.parent.tree.name
-        held = self.holdings.get(tree)
-        if held is None:
-            held = self.holdings[tree] = {}
-        held[leaf.path] = leaf
-
-    def give(self, leaf: Leaf) -> None:
-        tree = leaf.parent.tree.name
-        held = self.holdings[tree]
-        del held[leaf.path]
-        if not held:
-            del self.holdings[tree]
+        if tree in self.holdings:
+            self.holdings[tree][leaf.path] = leaf
+        else:
+            self.holdings[tree] = {leaf.path: leaf}
 
     def is_unused(self) -> bool:
         return not (self.settled or self.holdings or self.orders or self.promises)
