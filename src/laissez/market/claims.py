@@ -125,7 +125,9 @@ def fill_gangs(state: State, events: list[Event]) -> None:
         searches, notes.searches = notes.searches, {}
         for gang in sorted(searches, key=rank):
             del searches[gang]
-            leaves = choose(state, gang) if gang.live else None
+            # At the instant of its end a gang is dead before all else, also before that is said.
+            is_over = not gang.live or gang.expires == state.now
+            leaves = None if is_over else choose(state, gang)
             if leaves is not None:
                 fill(state, Candidate(gang, leaves), events)
                 break

@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from laissez.market.book import Gang, Order
 from laissez.market.checks import (
+    MAX_DEPTH,
     CommandRefused,
     check_count,
     check_expiry,
@@ -127,7 +128,8 @@ def _place_gang(state: State, command: Place, node: Leaf | Scope, events: list[E
 def _domains_of_gang(state: State, command: Place, node: Leaf | Scope) -> int:
     """How many names the paths of the domains have in which a gang is to be filled, if it can."""
     scope, count, within = node.path, command.count, command.within
-    coarsest, finest = scope.count("/") + 1, node.tree.deepest
+    coarsest = scope.count("/") + 1
+    finest = max(node.tree.depths, default=MAX_DEPTH)
     if within is None:
         within = coarsest
     elif type(within) is not int or not coarsest <= within <= finest:
