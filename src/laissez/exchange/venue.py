@@ -114,6 +114,11 @@ class Venue:
         """Has there been a resource in it?"""
         return self.market.check_visible("", tree) is None
 
+    def trees_without_commitment(self) -> tuple[str, ...]:
+        """Where nobody pays for winning something and leaving again."""
+        bound = {guard.tree for guard in self.market.guards() if guard.commit}
+        return tuple(sorted(self.market.visible("") - bound))
+
     def apply(self, record: Record) -> tuple[Event, ...]:
         """Execute one record; everything that happened, in order."""
         if isinstance(record, _RIGHTS_RECORDS):
