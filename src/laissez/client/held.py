@@ -91,8 +91,7 @@ class AsyncHeld:
         """Give all of it back now: the work is saved."""
         self._watch.is_released = True  # what follows is our own doing, and no loss
         await give_back(self._desk, self._watch.kept)
-        self._watch.won.clear()
-        self._watch.finish()
+        self._watch.forget()
 
     async def rate(self) -> int:
         """What it costs now, all together, in micro-dollars per hour; 0 once it is lost."""

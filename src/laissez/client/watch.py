@@ -161,6 +161,12 @@ class Watch(StreamListener):
         self.is_over.set()
         self.is_called.set()
 
+    def forget(self) -> None:
+        """All was given back."""
+        self.won.clear()
+        self.calls.clear()
+        self.finish()
+
     def note(self, event: Notice) -> None:
         """Take an event in, from the stream or an answer; one that is known changes nothing."""
         if isinstance(event, Placed) and event.order == self.order:
