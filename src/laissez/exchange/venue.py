@@ -130,6 +130,9 @@ class Venue:
             return events if _is_refused(events) else events + self._carry_out(record)
         if not self._follows and not isinstance(record, SetGuard):
             return self.market.apply(record)
+        due = self.market.next_timer()
+        if not self.cordons and (due is None or due > record.at):
+            return self._apply_beside_cordons(record)
         events = self._pass_time(record.at)
         return events if _is_refused(events) else events + self._apply_beside_cordons(record)
 
@@ -308,15 +311,16 @@ class Venue:
     def _drain(self, at: int, most: int) -> tuple[Event, ...]:
         """Take out what is still held at a deadline, about so much of it as there may be events;
         what is left is due at once."""
-        events: tuple[Event, ...] = ()
+        events: list[Event] = []
         for scope in self.drains.due(at):
             for resource in self._held_under(scope):
                 if len(events) >= most:
-                    return events
-                if self.market.owner(resource) is not None:  # or it went together with another
+                    return tuple(events)
+                is_there = bool(self.market.resources(resource))  # or it went with another
+                if is_there and self.market.owner(resource) is not None:
                     events += self._followed(self._take_out(resource))
             del self.drains.until[scope]
-        return events
+        return tuple(events)
 
     def _uncordon(self, record: Uncordon) -> tuple[Event, ...]:
         if record.scope not in self.cordons:
