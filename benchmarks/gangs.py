@@ -53,9 +53,7 @@ class Cluster:
         self.at = 0
         self.made = 0
         self.market.set_floor("h", 1_000_000, at=0)
-        self.paths = [
-            f"h/r{n // RACK}/d{n // DOMAIN}/g{n}" for n in range(leaves // RACK * RACK)
-        ]
+        self.paths = [f"h/r{n // RACK}/d{n // DOMAIN}/g{n}" for n in range(leaves // RACK * RACK)]
         for path in self.paths:
             self.market.add_resource(path, at=0)
         for number, path in enumerate(self.paths):

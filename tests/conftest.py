@@ -18,6 +18,7 @@ from client_pool import Pool, open_pool
 from fake_exchange import FakeExchange, fake_exchange
 from hand_clock import HandClock
 from laissez.exchange.access import Principal
+from laissez.exchange.new_trees import NewTrees
 from laissez.exchange.questions import Desk
 from laissez.model import Question, Told
 from serving import Served, served
@@ -49,6 +50,24 @@ settings.register_profile(
     stateful_step_count=200,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+_GUARDED = NewTrees.guarded
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_default_guards() -> Iterator[None]:
+    """Exchanges inside the test's process leave new trees alone, so that an order displaces at
+    once; `default_guards` takes that back."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NewTrees, "guarded", lambda self, waiting: waiting)
+        yield
+
+
+@pytest.fixture
+def default_guards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New trees have notice and commitment, as in an exchange that nobody has told otherwise."""
+    monkeypatch.setattr(NewTrees, "guarded", _GUARDED)
 
 
 @pytest.fixture

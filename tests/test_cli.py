@@ -624,7 +624,7 @@ def test_apply_brings_a_cluster(shop: Shop) -> None:
     planned = shop.json("topology", "apply", CLUSTER, "--dry-run")
     assert (len(planned["add"]), len(planned["withdraw"]), planned["applied"]) == (64, 3, False)
     told = shop.text("topology", "apply", CLUSTER)
-    assert told.endswith(f"{len(shop.counter.sent) - sent} of 71 changes were made\n")
+    assert told.endswith(f"{len(shop.counter.sent) - sent} of 73 changes were made\n")
     assert shop.text("topology", "apply", CLUSTER) == "the market has all of it already\n"
     assert shop.json("topology", "apply", CLUSTER)["add"] == []
 
@@ -674,8 +674,8 @@ def test_apply_tells_what_was_refused(shop: Shop, monkeypatch: pytest.MonkeyPatc
     shop.connect_to(lambda: shop.counter.client("viewer"))
     result = shop.run("topology", "apply", CLUSTER)
     assert result.exit_code == 1
-    assert result.stdout.endswith("0 of 71 changes were made\n")
-    assert "and 51 more were refused" in result.stderr
+    assert result.stdout.endswith("0 of 73 changes were made\n")
+    assert "and 53 more were refused" in result.stderr
 
 
 def test_topology_show(shop: Shop) -> None:

@@ -36,6 +36,7 @@ from laissez.client import link as link_module
 from laissez.client.advice import preview_order, scope_around, why_not_filled
 from laissez.client.client import Client as BlockingClient
 from laissez.client.money import duration_us, instant_us, micros_per_hour, show_rate
+from laissez.exchange.records import VenueRecord
 from laissez.model import (
     Answer,
     CancelOrder,
@@ -463,7 +464,7 @@ def test_one_act_has_one_word() -> None:
     rows = [re.findall(r"`([^`]+)`", row) for row in re.findall(r"^\| .*\|$", table, re.MULTILINE)]
     known = {row[1]: row for row in rows if row}
     assert set(known) == {each.__name__ for each in get_args(Instruction)}
-    commands = {each.__name__ for each in get_args(Command)}
+    commands = {each.__name__ for each in (*get_args(Command), *get_args(VenueRecord))}
     for command, message, method, *typed in known.values():
         assert command in commands
         assert f"{message}(" in inspect.getsource(getattr(AsyncClient, method))

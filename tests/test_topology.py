@@ -20,6 +20,7 @@ from laissez.topology import (
     Fold,
     Guard,
     GuardChange,
+    LevelsOfTree,
     TopologyError,
     describe,
     difference,
@@ -458,6 +459,7 @@ def test_a_plan_for_an_empty_market_is_the_whole_file() -> None:
         changed=(),
         blocked=(),
         unmentioned_floors=(),
+        levels=(LevelsOfTree("h100", ("zone", "gpu")),),
     )
 
 
@@ -468,6 +470,7 @@ def test_a_plan_for_what_is_there_already_does_nothing() -> None:
         {"h100/a/g0": LEVELS, "h100/a/g1": LEVELS},
         floors={"h100": 2_000_000, "h100/a": 3_000_000},
         guards={"h100": Guard(hold_us=2_000_000)},
+        levels={"h100": ("zone", "gpu")},
     )
     assert plan.does_nothing
     assert (plan.changed, plan.blocked, plan.unmentioned_floors) == ((), (), ())

@@ -4,7 +4,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laissez.exchange.records import Cordon, PartialAdvance, Record, RightsRecord, Uncordon
+from laissez.exchange.records import (
+    Cordon,
+    GuardNewTree,
+    PartialAdvance,
+    PlaceNamed,
+    Record,
+    RightsRecord,
+    SetLevels,
+    Uncordon,
+)
 from laissez.exchange.venue import LeafAttributes, Venue
 from laissez.market import Market
 from laissez.model import (
@@ -73,7 +82,9 @@ class NaiveVenue:
             self.uncordon(record)
         elif isinstance(record, Relinquish) and self.gives_back_under_a_cordon(record):
             self.put_aside(record.resource, record.at)
-        elif not isinstance(record, PartialAdvance | RightsRecord) and not self.is_refused(record):
+        elif not isinstance(
+            record, PartialAdvance | RightsRecord | PlaceNamed | SetLevels | GuardNewTree
+        ) and not self.is_refused(record):
             self.market.apply(record)
         self.sweep(record.at)
 

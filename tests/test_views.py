@@ -173,6 +173,7 @@ class Floor:
             if isinstance(event, Transferred) and event.new is not None:
                 self.held[event.new].add(event.resource)
             if isinstance(event, Placed | Amended):
+                assert event.price is not None
                 self.prices.add(event.price)
             if isinstance(event, FloorSet):
                 self.prices.add(event.floor)

@@ -75,6 +75,11 @@ def _forecast(scope: str, price: int, limit: int, quote: Quoted | None) -> str:
 
 def why_not_filled(order: OpenOrder, quote: Quoted | None) -> str:
     """Why an open order is not filled, and what would help."""
+    if order.price is None:
+        return (
+            f"no domain under {order.scope} has {order.count:,} resources that are idle within "
+            f"your limit of {show_rate(order.limit)} each, or held by others with a lower limit"
+        )
     passes = f"your price of {show_rate(order.price)} does not pass {UNSEEN}"
     if quote is None:
         return (

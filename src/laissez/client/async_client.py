@@ -19,7 +19,7 @@ from laissez.client.advice import Preview, preview_order, scope_around, why_not_
 from laissez.client.bulk import Bulk, Outcomes
 from laissez.client.errors import ConnectionFailed, LaissezError, Refusal, check_accepted, refusal
 from laissez.client.following import OrderEnd, follow
-from laissez.client.held import AsyncHold, Watch
+from laissez.client.held import AsyncHold
 from laissez.client.link import AnyRequest, AnyResponse, Link, Streamed
 from laissez.client.login import find_login
 from laissez.client.money import (
@@ -33,6 +33,7 @@ from laissez.client.money import (
     optional_micros_per_hour,
 )
 from laissez.client.stream import Stream, StreamReader
+from laissez.client.watch import Watch
 from laissez.model import (
     AddWebhook,
     Administration,
@@ -42,6 +43,7 @@ from laissez.model import (
     AskFloors,
     AskHoldings,
     AskOrders,
+    AskPromises,
     AskQuote,
     AskResources,
     AskStatus,
@@ -61,10 +63,13 @@ from laissez.model import (
     Holding,
     HoldingList,
     Instruction,
+    NameLevels,
     OfferResource,
     OpenOrder,
     OrderList,
     PlaceOrder,
+    Promise,
+    PromiseList,
     Question,
     Quoted,
     Refused,
@@ -94,7 +99,7 @@ from laissez.model import (
 DEFAULT_RETRY_FOR_S = 15.0
 
 T = TypeVar("T")
-L = TypeVar("L", OrderList, HoldingList, ResourceList, TenantList)
+L = TypeVar("L", OrderList, HoldingList, PromiseList, ResourceList, TenantList)
 BEGINNINGS_MAX = 5
 
 
@@ -137,9 +142,9 @@ class AsyncClient:
         """Who I am here, and where the market is."""
         return await self._told(AskStatus(), Status)
 
-    async def quote(self, scope: str) -> Quoted:
-        """What a resource under a scope costs now."""
-        return await self._told(AskQuote(scope), Quoted)
+    async def quote(self, scope: str, *, count: int = 1, within: int | str | None = None) -> Quoted:
+        """What a resource under a scope costs now, or each of several of one domain."""
+        return await self._told(AskQuote(scope, count, within), Quoted)
 
     async def orders(self, tenant: str | None = None) -> tuple[OpenOrder, ...]:
         """The live orders."""
@@ -150,6 +155,11 @@ class AsyncClient:
         """What is held, at what rate and limit."""
         pages = await self._pages(lambda after: AskHoldings(tenant, after), HoldingList)
         return tuple(holding for page in pages for holding in page.holdings)
+
+    async def promises(self, tenant: str | None = None) -> tuple[Promise, ...]:
+        """Called resources that will come to somebody, and when at the latest."""
+        pages = await self._pages(lambda after: AskPromises(tenant, after), PromiseList)
+        return tuple(promise for page in pages for promise in page.promises)
 
     async def bill(self, tenant: str | None = None, *, explain: bool = False) -> Bill:
         """What is owed, exactly; `explain` adds why."""
@@ -179,11 +189,19 @@ class AsyncClient:
         limit: Money | None = None,
         order: str | None = None,
         expires: Expiry | None = None,
+        count: int = 1,
+        within: int | str | None = None,
+        together: bool = False,
         key: str | None = None,
     ) -> Answer:
-        """Order any one resource under a scope."""
+        """Order any one resource under a scope.
+
+        With a `count`, so many at one instant or none, in one domain of the level `within`; with
+        `together`, when one of them really goes the others are released at that instant.
+        """
         price, limit = optional_micros_per_hour(price), optional_micros_per_hour(limit)
-        do = PlaceOrder(scope, price, limit, order, optional_instant_us(expires))
+        until = optional_instant_us(expires)
+        do = PlaceOrder(scope, price, limit, order, until, count, within, together)
         return await self._change(do, key)
 
     async def amend(
@@ -236,16 +254,30 @@ class AsyncClient:
         fall: Money | None = None,
         hold: TimeSpan | None = None,
         window: TimeSpan | None = None,
+        notice: TimeSpan | None = None,
+        commit: TimeSpan | None = None,
         key: str | None = None,
     ) -> Answer:
         """Set the guards of a tree, all at once; `rise` is in basis points, None is off."""
         hold, window = optional_duration_us(hold), optional_duration_us(window)
-        do = ChangeGuard(tree, rise, optional_micros_per_hour(fall), hold, window)
-        return await self._change(do, key)
+        notice, commit = optional_duration_us(notice), optional_duration_us(commit)
+        fall = optional_micros_per_hour(fall)
+        return await self._change(ChangeGuard(tree, rise, fall, hold, window, notice, commit), key)
 
-    async def cordon(self, scope: str, *, key: str | None = None) -> Answer:
-        """Take what is idle under a scope out of the market, the rest as its holders leave."""
-        return await self._change(CordonScope(scope), key)
+    async def name_levels(
+        self, tree: str, levels: Collection[str], *, key: str | None = None
+    ) -> Answer:
+        """Name the levels of a tree below its root, the coarsest first; none takes them away."""
+        return await self._change(NameLevels(tree, tuple(levels)), key)
+
+    async def cordon(
+        self, scope: str, *, deadline: Expiry | None = None, key: str | None = None
+    ) -> Answer:
+        """Take what is idle under a scope out of the market, the rest as its holders leave.
+
+        With a deadline the holders are told, and what they still hold then is taken out.
+        """
+        return await self._change(CordonScope(scope, optional_instant_us(deadline)), key)
 
     async def uncordon(self, scope: str, *, key: str | None = None) -> Answer:
         """Put back what a cordon took out."""
@@ -387,11 +419,19 @@ class AsyncClient:
         price: Money | None = None,
         wait_s: float | None = None,
         expires: Expiry | None = None,
+        count: int = 1,
+        within: int | str | None = None,
+        together: bool = False,
     ) -> AsyncHold:
         """`async with client.hold("h100", limit="4.00") as held:` and it is yours inside.
 
-        The price is the current quote unless given. NotFilled if it is not filled in `wait_s`.
-        A resource that is lost inside the block raises nothing: `held.lost` says so.
+        The price is the current quote unless given. With a `count` of 2 or more they are yours all
+        at once, in one domain of the level `within`, and there is no price; with `together`, when
+        one really goes the exchange releases the others at that instant, whatever becomes of this
+        program. NotFilled if it is not filled, or promised, in `wait_s`.
+
+        A resource that is lost inside the block raises nothing: `held.lost` says so. Before it is
+        lost to somebody else it is called, where its tree gives notice: `await held.called`.
         """
         return AsyncHold(
             self,
@@ -402,6 +442,9 @@ class AsyncClient:
             limit=limit,
             wait_s=wait_s,
             expires=expires,
+            count=count,
+            within=within,
+            together=together,
         )
 
     async def scope_near(self, resource: str, level: str | int) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import UNSET
 
 from laissez.exchange.access import Principal
+from laissez.exchange.levels import LEVEL_NAME, wrong_levels
 from laissez.market import Market, checks
 from laissez.model import (
     AmendOrder,
@@ -28,6 +29,7 @@ from laissez.model import (
     Code,
     CordonScope,
     Instruction,
+    NameLevels,
     OfferResource,
     PlaceOrder,
     Question,
@@ -108,13 +110,15 @@ def check_form(
         except checks.CommandRefused as refused:
             return Refused(request_id, refused.code, refused.message)
     if type(do) is PlaceOrder:
+        if do.count > caller.limits.gang_most:
+            return too_many(request_id, caller, do.count)
         if market.order_count(caller.name) + placing >= caller.limits.orders:
             return Refused(
                 request_id,
                 ServiceCode.TOO_MANY_ORDERS,
                 f"a tenant may have {caller.limits.orders} orders at a time; cancel some first",
             )
-        if do.price is None:
+        if do.price is None and do.count == 1:  # a gang has no price
             return check_price(caller, market, request_id, do)
     return None
 
@@ -141,6 +145,44 @@ def _form_of_order(market: Market, do: PlaceOrder) -> None:
         checks.check_limit(limit, 1)
     if expires is not None and not 0 <= expires <= MAX_TIME:
         checks.check_expiry(expires, -1)
+    if do.count != 1 or do.within is not None or do.together:
+        _check_gang(do)
+
+
+def _check_gang(do: PlaceOrder) -> None:
+    check_several(do.count, do.within)
+    if do.together and do.count == 1:
+        raise checks.CommandRefused(
+            Code.BAD_COUNT,
+            "together is for several resources at once; give a count of 2 or more",
+        )
+
+
+def check_several(count: int, within: int | str | None) -> None:
+    """Are these a count and a level at all? Raises `CommandRefused`."""
+    checks.check_count(count)
+    if within is None:
+        return
+    is_level = (
+        bool(LEVEL_NAME.fullmatch(within))
+        if isinstance(within, str)
+        else (1 <= within <= checks.MAX_DEPTH)
+    )
+    if not is_level:
+        raise checks.CommandRefused(
+            Code.BAD_WITHIN,
+            f"within {checks.shown(within)} is neither the name of a level nor a number of names "
+            f"from 1 to {checks.MAX_DEPTH}",
+        )
+
+
+def too_many(request_id: int, caller: Principal, count: int) -> Refused:
+    return Refused(
+        request_id,
+        Code.BAD_COUNT,
+        f"count {checks.shown(count)} is more than the {caller.limits.gang_most} resources that "
+        "may be asked for at once; ask for fewer",
+    )
 
 
 def _form_of_amendment(market: Market, do: AmendOrder) -> None:
@@ -241,6 +283,18 @@ def _check_guard(request_id: int, do: ChangeGuard) -> Refused | None:
     )
 
 
+def _check_levels(request_id: int, do: NameLevels) -> Refused | None:
+    wrong = wrong_levels(do.tree, do.levels)
+    return None if wrong is None else Refused(request_id, *wrong)
+
+
+def _check_deadline(request_id: int, do: CordonScope) -> Refused | None:
+    if do.deadline is None or 0 <= do.deadline <= MAX_TIME:
+        return None
+    message = "the deadline of a drain is no time; give microseconds since 1970"
+    return Refused(request_id, ServiceCode.BAD_DEADLINE, message)
+
+
 Check = Callable[[int, Any], Refused | None]
 
 # Who may give an instruction, which of its fields is a path, and what else is looked at.
@@ -254,7 +308,8 @@ _RULES: dict[type, tuple[Role, str | None, Check | None]] = {
     WithdrawResource: ("operator", "resource", None),
     ChangeFloor: ("operator", "scope", None),
     ChangeGuard: ("operator", "tree", _check_guard),
-    CordonScope: ("operator", "scope", None),
+    NameLevels: ("operator", "tree", _check_levels),
+    CordonScope: ("operator", "scope", _check_deadline),
     UncordonScope: ("operator", "scope", None),
     CloseStatements: ("operator", None, None),
 }

@@ -43,11 +43,16 @@ AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 """What a setting may be that counts something."""
 
 
+UpToADay = Annotated[int, msgspec.Meta(ge=0, le=86_400)]
+"""What a setting may be that is a length of time in seconds, and 0 for none."""
+
+
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one token may use; all of a tenant's together may use `tokens_worth` times as much.
 
     Bytes and work are what a request of the allowance comes with on average. `orders` may rest
-    and `unread_bytes` may wait to be read, of a tenant.
+    and `unread_bytes` may wait to be read, of a tenant; an order or a quote is for `gang_most`
+    resources at most.
     """
 
     requests_per_s: AtLeastOne = 1_000
@@ -57,6 +62,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     work_us_per_request: AtLeastOne = 250
     tokens_worth: AtLeastOne = 2
     orders: AtLeastOne = 20_000
+    gang_most: AtLeastOne = 1_024
     unread_bytes: AtLeastOne = 16 << 20
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from laissez.exchange.allowance import US_PER_S
 from laissez.exchange.clock import Clock
 from laissez.exchange.sequencing import LetTimePass
-from laissez.market import Market
+from laissez.exchange.venue import Venue
 from laissez.model import CloseStatements
 
 PAUSE_S = 0.05
@@ -32,7 +32,7 @@ CHANGES_BETWEEN_COUNTS = 10_000
 class Due:
     def __init__(
         self,
-        market: Market,
+        venue: Venue,
         clock: Clock,
         *,
         settle_every_s: float,
@@ -41,7 +41,8 @@ class Due:
         hand_in: Callable[[LetTimePass | CloseStatements], None],
         on_error: Callable[[str, Exception], None],
     ) -> None:
-        self._market = market
+        self._venue = venue
+        self._market = venue.market
         self._clock = clock
         self._settle_every_s = settle_every_s
         self._steps_kept = steps_kept
@@ -72,7 +73,7 @@ class Due:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = self._market.next_timer()
+        due = self._venue.next_timer()
         if due is not None and not self._is_over:
             wait_s = max(due - self._clock.now(), 0) / US_PER_S
             at_s = max(self._loop.time() + wait_s, self._not_before_s)
@@ -86,7 +87,7 @@ class Due:
     def _fall_due(self) -> None:
         self._timer = None
         try:
-            due = self._market.next_timer()
+            due = self._venue.next_timer()
             if self._is_busy():
                 return  # what is under way lets time pass, and sets the timer again
             if due is not None and due <= self._clock.now():

@@ -13,10 +13,25 @@ from laissez.exchange.keys import Kept, Keys
 from laissez.exchange.records import Entry
 from laissez.exchange.venue import Venue
 from laissez.exchange.views import notices, operator_events, own_refusal
-from laissez.model import Event, Handover, Happened, Notice, Rejected, Transferred
+from laissez.model import (
+    Called,
+    Event,
+    Handover,
+    Happened,
+    HolderCalled,
+    HolderPromised,
+    HolderUncalled,
+    Notice,
+    Posted,
+    Promised,
+    Rejected,
+    Transferred,
+    Uncalled,
+)
 
 HANDOVERS_KEPT = 10_000
 NOTHING: tuple[Notice, ...] = ()
+POSTED = (Transferred, Called, Promised, Uncalled)
 
 
 class Execution:
@@ -25,7 +40,7 @@ class Execution:
         self.sequence = sequence
         self.keys = keys
         self.feeds = Feeds(sequence)
-        self.handovers: deque[Handover] = deque()
+        self.handovers: deque[Posted] = deque()
         self.handovers_forgotten = sequence
 
     def execute(self, entry: Entry) -> tuple[Notice, ...]:
@@ -52,7 +67,7 @@ class Execution:
                 answer = told
             self.feeds.of(tenant).add(Happened(sequence, at, told))
         self.feeds.publish_all(sequence, at, events)
-        if len(events) > 1:
+        if len(events) > 1 or type(events[0]) in (Called, Uncalled):
             self._note_handovers(sequence, events)
         if ":" in author:  # an operator, who sees everything
             return operator_events(events)
@@ -61,15 +76,22 @@ class Execution:
         return answer
 
     def _note_handovers(self, sequence: int, events: tuple[Event, ...]) -> None:
-        market = self.venue.market
         for event in events:
-            if type(event) is Transferred:
-                resource = event.resource
-                attributes = market.attributes(resource) if market.resources(resource) else {}
-                self.handovers.append(
-                    Handover(
-                        sequence, event.at, resource, event.old, event.new, event.reason, attributes
-                    )
-                )
+            if isinstance(event, POSTED):
+                self.handovers.append(self._posted(sequence, event))
                 if len(self.handovers) > HANDOVERS_KEPT:
                     self.handovers_forgotten = self.handovers.popleft().sequence
+
+    def _posted(self, sequence: int, event: Transferred | Called | Promised | Uncalled) -> Posted:
+        """What the operator's systems are told: who holds what, and who has to leave it."""
+        at, resource = event.at, event.resource
+        if isinstance(event, Promised):
+            return HolderPromised(sequence, at, resource, event.tenant, event.until)
+        if isinstance(event, Uncalled):
+            return HolderUncalled(sequence, at, resource, event.tenant)
+        market = self.venue.market
+        attributes = market.attributes(resource) if market.resources(resource) else {}
+        if isinstance(event, Called):
+            tenant, until, reason = event.tenant, event.until, event.reason
+            return HolderCalled(sequence, at, resource, tenant, until, reason, attributes)
+        return Handover(sequence, at, resource, event.old, event.new, event.reason, attributes)

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from laissez.exchange.records import Entry
 from laissez.exchange.sequencing import LetSomeTimePass
 from laissez.exchange.tickets import CLOCK, OwnTicket
-from laissez.market import Market
+from laissez.exchange.venue import Venue
 
 DUE_AT_ONCE = 1_000
 PARTS_AT_ONCE = 5
@@ -37,8 +37,8 @@ class Parts:
     """`act` executes one part, told its place in the journal and how many of its group are left;
     it says whether these may follow."""
 
-    def __init__(self, market: Market, act: Callable[[int, Entry, int], bool]) -> None:
-        self._market = market
+    def __init__(self, venue: Venue, act: Callable[[int, Entry, int], bool]) -> None:
+        self._venue = venue
         self._act = act
         self._loop = asyncio.get_running_loop()
         self._are_left = False
@@ -52,7 +52,7 @@ class Parts:
     def due(self, at: int) -> list[OwnTicket]:
         """What has to act before anything else can be done at an instant, if it is very much: to be
         handed to the disk. The last part of it comes with what waits."""
-        due = self._market.count_due(at, PARTS_AT_ONCE * DUE_AT_ONCE + 1)
+        due = self._venue.count_due(at, PARTS_AT_ONCE * DUE_AT_ONCE + 1)
         part = OwnTicket(CLOCK, LetSomeTimePass(DUE_AT_ONCE))
         parts = [part] * ((due - 1) // DUE_AT_ONCE)
         self._disk_until_s = self._loop.time() + DISK_S if parts else 0.0
@@ -60,8 +60,8 @@ class Parts:
 
     def is_much_due(self, at: int) -> bool:
         """Would who comes next pay for more than its own, if time passed with its command?"""
-        market = self._market
-        return market.count_due(at, MUCH_DUE) >= MUCH_DUE or market.is_step_due(at)
+        venue = self._venue
+        return venue.count_due(at, MUCH_DUE) >= MUCH_DUE or venue.market.is_step_due(at)
 
     def act(self, first: int, entries: list[Entry]) -> None:
         """Execute the first of these entries, and each of the others in a turn of its own."""

@@ -37,12 +37,13 @@ import msgspec
 
 from laissez.exchange.access import Access, Limits, Principal
 from laissez.exchange.admission import check_allowance, check_form, check_instruction
-from laissez.exchange.allowance import AtLeastOne
+from laissez.exchange.allowance import AtLeastOne, UpToADay
 from laissez.exchange.clock import Clock
 from laissez.exchange.counting import Counting
 from laissez.exchange.due import Due
 from laissez.exchange.execution import NOTHING
 from laissez.exchange.journal import Journal, JournalFailed, NotDurable
+from laissez.exchange.new_trees import NewTrees
 from laissez.exchange.parts import Parts
 from laissez.exchange.questions import Desk
 from laissez.exchange.records import EndToken, Entry, GrantToken, write_entries
@@ -77,13 +78,15 @@ Executed = tuple[tuple[Notice, ...], int]
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How an exchange is run."""
+    """How an exchange is run; `notice_s` and `commit_s` are for trees that are new to it."""
 
     limits: Limits = Limits()
     queue_max: AtLeastOne = 20_000
     keys_kept: AtLeastOne = 200_000
     snapshot_every: AtLeastOne = 500_000
     settle_every_s: AtLeastOne = 3_600
+    notice_s: UpToADay = 30
+    commit_s: UpToADay = 30
     steps_kept: AtLeastOne = 50_000
     private_webhooks: bool = False
 
@@ -126,7 +129,10 @@ class Exchange:
         self._waiting: list[Ticket | OwnTicket] = []
         self._writing = 0
         self._under_way = UnderWay()
-        self._parts = Parts(self.market, self._act_part)
+        self._parts = Parts(self.execution.venue, self._act_part)
+        self._new_trees = NewTrees(
+            self.execution.venue, notice_s=self.settings.notice_s, commit_s=self.settings.commit_s
+        )
         self._acted = self.market.acted
         self._own: set[asyncio.Future[None]] = set()
         self._is_let_go = False
@@ -140,7 +146,7 @@ class Exchange:
             shown_us=lambda: self.desk.shown_until,
         )
         self._due = Due(
-            self.market,
+            self.execution.venue,
             self.clock,
             settle_every_s=self.settings.settle_every_s,
             steps_kept=self.settings.steps_kept,
@@ -258,6 +264,7 @@ class Exchange:
             waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
             if not is_clocks(waiting[0]) and self._parts.is_much_due(at):
                 waiting.insert(0, OwnTicket(CLOCK, LetTimePass()))
+            waiting = self._new_trees.guarded(waiting)
         group, first = waiting, head.sequence + 1
         try:
             entries = [entry_of(ticket, at, place) for place, ticket in enumerate(group, first)]

@@ -12,15 +12,20 @@ from collections.abc import Callable, Iterable, Sequence
 from time import thread_time_ns
 from typing import Any
 
+from msgspec.structs import replace
+
 from laissez.exchange.access import Principal
+from laissez.exchange.admission import check_several, too_many
+from laissez.exchange.levels import names_within
 from laissez.exchange.venue import Venue
-from laissez.exchange.views import own_order
-from laissez.market import Market
+from laissez.exchange.views import own_order, own_order_id
+from laissez.market import Market, checks
 from laissez.model import (
     AskBill,
     AskFloors,
     AskHoldings,
     AskOrders,
+    AskPromises,
     AskQuote,
     AskResources,
     AskStatus,
@@ -31,6 +36,8 @@ from laissez.model import (
     HoldingList,
     OpenOrder,
     OrderList,
+    Promise,
+    PromiseList,
     Question,
     Quoted,
     Rejected,
@@ -77,6 +84,7 @@ class Desk:
             AskQuote: self._quote,
             AskOrders: self._orders,
             AskHoldings: self._holdings,
+            AskPromises: self._promises,
             AskBill: self._bill,
             AskStatus: self._status,
             AskResources: self._resources,
@@ -94,19 +102,25 @@ class Desk:
 
     def instant(self) -> int:
         """Now, but not past what is about to fall due and has not acted yet."""
-        at, due = max(self._now(), self._market.now), self._market.next_timer()
+        at, due = max(self._now(), self._market.now), self._venue.next_timer()
         if due is not None:
             at = max(self._market.now, min(at, due))
         self.shown_until = max(self.shown_until, at)
         return at
 
-    def quote(self, asker: Principal, scope: str) -> Quoted:
+    def quote(
+        self, asker: Principal, scope: str, count: int = 1, within: int | str | None = None
+    ) -> Quoted:
+        if count != 1 or within is not None:
+            names = self._names_within(asker, scope, count, within)
+        else:
+            names = None
         if not asker.sees_everything:
             assert asker.tenant is not None
             refused: Rejected | None = self._market.check_visible(asker.tenant, scope)
             if refused is not None:
                 raise Forbidden(refused.code, refused.message)
-        quote = self._market.quote(scope, asker.tenant)
+        quote = self._market.quote(scope, asker.tenant, count, names)
         rate, idle = (None, False) if quote is None else (quote.rate, quote.idle)
         return Quoted(self.instant(), scope, rate, idle)
 
@@ -115,7 +129,20 @@ class Desk:
         return {resource: market.rate(resource) for resource in market.holdings(tenant)}
 
     def _quote(self, asker: Principal, question: AskQuote) -> Told:
-        return self.quote(asker, question.scope)
+        return self.quote(asker, question.scope, question.count, question.within)
+
+    def _names_within(
+        self, asker: Principal, scope: str, count: int, within: int | str | None
+    ) -> int | None:
+        """Within what so many are asked for, if they may be."""
+        if count > asker.limits.gang_most:
+            refused = too_many(0, asker, count)
+            raise Forbidden(refused.code, refused.message)
+        try:
+            check_several(count, within)
+            return names_within(self._venue.levels, scope, within)
+        except checks.CommandRefused as refusal:
+            raise Forbidden(refusal.code, refusal.message) from None
 
     def _orders(self, asker: Principal, question: AskOrders) -> Told:
         name, _, place = (question.after or "").partition(":")
@@ -146,11 +173,35 @@ class Desk:
             for path in paths:
                 if len(found) == PAGE_MAX:
                     return HoldingList(self.instant(), tuple(found), last)
-                holding = self._market.holding(path)
-                assert holding is not None
-                found.append(holding)
+                found.append(self._holding(path))
                 last = f"{tenant}:{path}"
         return HoldingList(self.instant(), tuple(found))
+
+    def _holding(self, path: str) -> Holding:
+        """A holding as its holder sees it; what a drain will do to it is as good as a call."""
+        holding = self._market.holding(path)
+        assert holding is not None
+        until = self._venue.drains.over(path)
+        if until is None or (holding.called_until is not None and holding.called_until < until):
+            return holding
+        return replace(holding, called_until=until, called_for="withdrawn")
+
+    def _promises(self, asker: Principal, question: AskPromises) -> Told:
+        name, _, place = (question.after or "").partition(":")
+        found: list[Promise] = []
+        last = ""
+        for tenant in self._tenants_from(asker, question.tenant, name):
+            promises = self._market.promises(tenant)
+            after = place if tenant == name else ""
+            for path in sorted(each for each in promises if each > after):
+                if len(found) == PAGE_MAX:
+                    return PromiseList(self.instant(), tuple(found), last)
+                order = self._market.promised_order(path)
+                assert order is not None
+                own_id = own_order_id(tenant, order)
+                found.append(Promise(path, tenant, own_id, promises[path]))
+                last = f"{tenant}:{path}"
+        return PromiseList(self.instant(), tuple(found))
 
     def _bill(self, asker: Principal, question: AskBill) -> Told:
         tenant = question.tenant or asker.tenant
@@ -180,7 +231,12 @@ class Desk:
     def _status(self, asker: Principal, question: AskStatus) -> Told:
         trees = dict.fromkeys(path.split("/")[0] for path in self._market.visible(""))
         return Status(
-            self.instant(), self._sequence(), asker.role, asker.tenant, tuple(sorted(trees))
+            self.instant(),
+            self._sequence(),
+            asker.role,
+            asker.tenant,
+            tuple(sorted(trees)),
+            {tree: names for tree, names in self._venue.levels.items() if tree in trees},
         )
 
     def _resources(self, asker: Principal, question: AskResources) -> Told:
@@ -203,7 +259,8 @@ class Desk:
         self._check_sees_everything(asker)
         market = self._market
         cordons = tuple(sorted(self._venue.cordons))
-        return FloorList(self.instant(), market.floors(), market.guards(), cordons)
+        drains = dict(self._venue.drains.until)
+        return FloorList(self.instant(), market.floors(), market.guards(), cordons, drains)
 
     def _tenants(self, asker: Principal, question: AskTenants) -> Told:
         self._check_sees_everything(asker)

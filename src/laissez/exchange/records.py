@@ -35,11 +35,46 @@ class PartialAdvance(Message, frozen=True):
     most: int
 
 
+class PlaceNamed(Message, frozen=True):
+    """An order as it was asked for, where the market knows less: `within` may be the name of a
+    level, and `together` lets the exchange release all that it wins when one of it goes."""
+
+    at: int
+    tenant: str
+    order: str
+    scope: str
+    price: int | None
+    limit: int | None
+    expires: int | None
+    count: int
+    within: int | str | None
+    together: bool
+
+
+class SetLevels(Message, frozen=True):
+    """The names of the levels of a tree, from the one below its root."""
+
+    at: int
+    tree: str
+    levels: tuple[str, ...]
+
+
+class GuardNewTree(Message, frozen=True):
+    """Give a tree notice and commitment, unless it had a resource or a guard before."""
+
+    at: int
+    tree: str
+    notice: int | None
+    commit: int | None
+
+
 class Cordon(Message, frozen=True):
-    """Take what is idle under a scope out of the market, and the rest as it falls idle."""
+    """Take what is idle under a scope out of the market, and the rest as it falls idle; at the
+    deadline what is still held there, too."""
 
     at: int
     scope: str
+    deadline: int | None = None
 
 
 class Uncordon(Message, frozen=True):
@@ -78,7 +113,8 @@ class StopWebhook(Message, frozen=True):
 
 
 RightsRecord = GrantToken | EndToken | StartWebhook | StopWebhook
-Record = Command | PartialAdvance | Cordon | Uncordon | RightsRecord
+VenueRecord = PlaceNamed | SetLevels | GuardNewTree | Cordon | Uncordon
+Record = Command | PartialAdvance | VenueRecord | RightsRecord
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

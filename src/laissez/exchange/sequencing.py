@@ -16,8 +16,11 @@ from laissez.exchange.records import (
     Cordon,
     EndToken,
     GrantToken,
+    GuardNewTree,
     PartialAdvance,
+    PlaceNamed,
     Record,
+    SetLevels,
     StartWebhook,
     StopWebhook,
     Uncordon,
@@ -37,6 +40,7 @@ from laissez.model import (
     CloseStatements,
     CordonScope,
     Instruction,
+    NameLevels,
     OfferResource,
     Place,
     PlaceOrder,
@@ -62,6 +66,14 @@ class LetSomeTimePass(msgspec.Struct, frozen=True):
     most: int
 
 
+class GuardNew(msgspec.Struct, frozen=True):
+    """The exchange's own, before the first resource of what may be a new tree."""
+
+    tree: str
+    notice: int | None
+    commit: int | None
+
+
 class KeepToken(msgspec.Struct, frozen=True):
     """The exchange's own, for an operator who has a token made."""
 
@@ -84,6 +96,7 @@ OwnInstruction = (
     LetTimePass
     | LetSomeTimePass
     | CloseStatements
+    | GuardNew
     | KeepToken
     | DropToken
     | KeepWebhook
@@ -99,7 +112,11 @@ def record_of(
 
 def _place(do: PlaceOrder, tenant: str, at: int, sequence: int) -> Record:
     order = market_order_id(tenant, f"o-{sequence}" if do.order is None else do.order)
-    return Place(at, tenant, order, do.scope, do.price, do.limit, do.expires)
+    scope, price, limit, expires, count = do.scope, do.price, do.limit, do.expires, do.count
+    if do.together or isinstance(do.within, str):
+        within, together = do.within, do.together
+        return PlaceNamed(at, tenant, order, scope, price, limit, expires, count, within, together)
+    return Place(at, tenant, order, scope, price, limit, expires, count, do.within)
 
 
 def _amend(do: AmendOrder, tenant: str, at: int, sequence: int) -> Record:
@@ -131,11 +148,19 @@ def _floor(do: ChangeFloor, tenant: str, at: int, sequence: int) -> Record:
 
 
 def _guard(do: ChangeGuard, tenant: str, at: int, sequence: int) -> Record:
-    return SetGuard(at, do.tree, do.rise, do.fall, do.hold, do.window)
+    return SetGuard(at, do.tree, do.rise, do.fall, do.hold, do.window, do.notice, do.commit)
+
+
+def _levels(do: NameLevels, tenant: str, at: int, sequence: int) -> Record:
+    return SetLevels(at, do.tree, do.levels)
+
+
+def _guard_new(do: GuardNew, tenant: str, at: int, sequence: int) -> Record:
+    return GuardNewTree(at, do.tree, do.notice, do.commit)
 
 
 def _cordon(do: CordonScope, tenant: str, at: int, sequence: int) -> Record:
-    return Cordon(at, do.scope)
+    return Cordon(at, do.scope, do.deadline)
 
 
 def _uncordon(do: UncordonScope, tenant: str, at: int, sequence: int) -> Record:
@@ -180,6 +205,8 @@ _MAKERS: dict[type, Callable[[Any, str, int, int], Record]] = {
     WithdrawResource: _withdraw,
     ChangeFloor: _floor,
     ChangeGuard: _guard,
+    NameLevels: _levels,
+    GuardNew: _guard_new,
     CordonScope: _cordon,
     UncordonScope: _uncordon,
     CloseStatements: _settle,

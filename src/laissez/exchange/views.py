@@ -11,6 +11,7 @@ from typing import Any
 from laissez.market import Market
 from laissez.model import (
     Amended,
+    Called,
     Cancelled,
     Charged,
     Code,
@@ -22,9 +23,11 @@ from laissez.model import (
     Notice,
     OpenOrder,
     Placed,
+    Promised,
     Rejected,
     Settled,
     Transferred,
+    Uncalled,
 )
 
 Notices = tuple[Notice, ...]
@@ -49,6 +52,8 @@ def own_order(order: OpenOrder) -> OpenOrder:
         order.price,
         order.limit,
         order.expires,
+        order.count,
+        order.within,
     )
 
 
@@ -93,13 +98,33 @@ def _charged(event: Settled) -> Charged:
 def _placed(event: Placed) -> Placed:
     tenant = event.tenant
     order = own_order_id(tenant, event.order)
-    return Placed(event.at, tenant, order, event.scope, event.price, event.limit, event.expires)
+    return Placed(
+        event.at,
+        tenant,
+        order,
+        event.scope,
+        event.price,
+        event.limit,
+        event.expires,
+        event.count,
+        event.within,
+    )
 
 
 def _amended(event: Amended) -> Amended:
     tenant = event.tenant
     order = own_order_id(tenant, event.order)
-    return Amended(event.at, tenant, order, event.scope, event.price, event.limit, event.expires)
+    return Amended(
+        event.at,
+        tenant,
+        order,
+        event.scope,
+        event.price,
+        event.limit,
+        event.expires,
+        event.count,
+        event.within,
+    )
 
 
 def _cancelled(event: Cancelled) -> Cancelled:
@@ -110,7 +135,13 @@ def _expired(event: Expired) -> Expired:
     return Expired(event.at, event.tenant, own_order_id(event.tenant, event.order))
 
 
-def _limit_set(event: LimitSet) -> LimitSet:
+def _promised(event: Promised) -> Promised:
+    order = own_order_id(event.tenant, event.order)
+    return Promised(event.at, event.tenant, order, event.resource, event.until)
+
+
+def _as_it_is(event: LimitSet | Called | Uncalled) -> Notice:
+    """Nothing in it is about anybody else: a call never says for whom."""
     return event
 
 
@@ -120,7 +151,10 @@ _OWN: dict[type, Callable[[Any], Notice]] = {
     Amended: _amended,
     Cancelled: _cancelled,
     Expired: _expired,
-    LimitSet: _limit_set,
+    LimitSet: _as_it_is,
+    Called: _as_it_is,
+    Promised: _promised,
+    Uncalled: _as_it_is,
     Settled: _charged,
 }
 

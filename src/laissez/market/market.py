@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
+from laissez.market.answers import holding_of, safe_until
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
 from laissez.market.claims import fill_gangs
@@ -300,8 +301,7 @@ class Market:
 
     def safe_until(self, path: str) -> int | None:
         """Until when a guard keeps a holding from being lost to price; None if none does."""
-        hold = self._leaf(path).hold
-        return hold.until if hold is not None and not hold.over else None
+        return safe_until(self._leaf(path))
 
     def cause(self, path: str) -> Cause:
         """Why a resource is charged what it is: by its floor, by demand, or capped by a hold."""
@@ -309,19 +309,7 @@ class Market:
 
     def holding(self, path: str) -> Holding | None:
         """A held resource as its holder sees it, None when idle."""
-        leaf = self._leaf(path)
-        if leaf.owner is None:
-            return None
-        return Holding(
-            path,
-            leaf.since,
-            charged_rate(leaf),
-            leaf.limit,
-            self.safe_until(path),
-            dict(leaf.attributes),
-            leaf.owner,
-            rate_cause(leaf),
-        )
+        return holding_of(self._leaf(path))
 
     def attributes(self, path: str, tenant: str | None = None) -> dict[str, str]:
         """What was said of a resource when it was added, for its holder or the operator (None)."""
@@ -358,6 +346,11 @@ class Market:
         account = self._state.accounts.get(tenant)
         promised = {} if account is None else account.promises
         return {path: leaf.call.until for path, leaf in promised.items() if leaf.call is not None}
+
+    def promised_order(self, path: str) -> str | None:
+        """The id of the order to which a called resource is promised; None if to none."""
+        call = self._leaf(path).call
+        return None if call is None or call.order is None else call.order.id
 
     def steps_remembered(self) -> int:
         """How many changes of pressure are kept to explain what is open."""

@@ -12,13 +12,21 @@ from laissez.model.message import Message
 
 
 class PlaceOrder(Message, frozen=True, forbid_unknown_fields=True):
-    """Order any one resource under a scope; the answer names the order if no id was given."""
+    """Order any one resource under a scope; the answer names the order if no id was given.
+
+    With a `count` of 2 or more it is a gang: so many at one instant or nothing. All are in one
+    domain of the level `within`, given by its name or as the number of names in a domain's path.
+    With `together`, when one of them really goes the others are released at that instant.
+    """
 
     scope: str
     price: int | None = None
     limit: int | None = None
     order: str | None = None
     expires: int | None = None
+    count: int = 1
+    within: int | str | None = None
+    together: bool = False
 
 
 class AmendOrder(Message, frozen=True, forbid_unknown_fields=True):
@@ -77,12 +85,25 @@ class ChangeGuard(Message, frozen=True, forbid_unknown_fields=True):
     fall: int | None = None
     hold: int | None = None
     window: int | None = None
+    notice: int | None = None
+    commit: int | None = None
+
+
+class NameLevels(Message, frozen=True, forbid_unknown_fields=True):
+    """Name the levels of a tree below its root, the coarsest first, for orders to be within."""
+
+    tree: str
+    levels: tuple[str, ...]
 
 
 class CordonScope(Message, frozen=True, forbid_unknown_fields=True):
-    """Take what is idle under a scope out of the market, and the rest as its holders leave it."""
+    """Take what is idle under a scope out of the market, and the rest as its holders leave it.
+
+    With a `deadline` it is a drain: holders are told, and what they still hold then is taken out.
+    """
 
     scope: str
+    deadline: int | None = None
 
 
 class UncordonScope(Message, frozen=True, forbid_unknown_fields=True):
@@ -101,6 +122,7 @@ OperatorInstruction = (
     | WithdrawResource
     | ChangeFloor
     | ChangeGuard
+    | NameLevels
     | CordonScope
     | UncordonScope
     | CloseStatements

@@ -26,6 +26,11 @@ UNITS = {
     "floors": "floors_micros_per_hour",
     "rates": "rates_micros_per_hour",
     "safe_until": "safe_until_us",
+    "called_until": "called_until_us",
+    "deadline": "deadline_us",
+    "bound_until": "bound_until_us",
+    "bound_price": "bound_price_micros_per_hour",
+    "asked_limit": "asked_limit_micros_per_hour",
 }
 
 

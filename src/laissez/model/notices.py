@@ -7,19 +7,22 @@ why it has not. The operator is told the events themselves, explanations of char
 
 from laissez.model.events import (
     Amended,
+    Called,
     Cancelled,
     Expired,
     FloorSet,
     GuardSet,
     LimitSet,
     Placed,
+    Promised,
     Reason,
     Rejected,
     ResourceAdded,
     ResourceWithdrawn,
     Transferred,
+    Uncalled,
 )
-from laissez.model.message import Message
+from laissez.model.message import UNTIL_AN_INSTANT, Message
 
 
 class Filled(Message, frozen=True):
@@ -64,6 +67,37 @@ class Handover(Message, frozen=True):
     attributes: dict[str, str]
 
 
+class HolderCalled(Message, frozen=True, rename=UNTIL_AN_INSTANT):
+    """What the operator's systems are told when a holding is called, or is to be withdrawn."""
+
+    sequence: int
+    at: int
+    resource: str
+    tenant: str
+    until: int
+    reason: Reason
+    attributes: dict[str, str]
+
+
+class HolderPromised(Message, frozen=True, rename=UNTIL_AN_INSTANT):
+    """What they are told when a called resource is promised: who will have it, and when."""
+
+    sequence: int
+    at: int
+    resource: str
+    tenant: str
+    until: int
+
+
+class HolderUncalled(Message, frozen=True):
+    """What they are told when a call is over, and the holder keeps the resource."""
+
+    sequence: int
+    at: int
+    resource: str
+    tenant: str
+
+
 class HandoversMissed(Message, frozen=True):
     """Handovers after `after` and up to `until` are no longer kept; read the journal for them."""
 
@@ -71,7 +105,20 @@ class HandoversMissed(Message, frozen=True):
     until: int
 
 
-OwnEvent = Placed | Amended | Cancelled | Expired | LimitSet | Filled | Lost | Charged | Rejected
+OwnEvent = (
+    Placed
+    | Amended
+    | Cancelled
+    | Expired
+    | LimitSet
+    | Filled
+    | Called
+    | Promised
+    | Uncalled
+    | Lost
+    | Charged
+    | Rejected
+)
 OperatorEvent = (
     ResourceAdded
     | ResourceWithdrawn
@@ -82,8 +129,12 @@ OperatorEvent = (
     | Cancelled
     | Expired
     | LimitSet
+    | Called
+    | Promised
+    | Uncalled
     | Transferred
     | Charged
     | Rejected
 )
 Notice = OwnEvent | OperatorEvent
+Posted = Handover | HolderCalled | HolderPromised | HolderUncalled

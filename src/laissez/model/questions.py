@@ -10,15 +10,17 @@ that as `after` is answered by the page that follows.
 
 import msgspec
 
-from laissez.model.events import GuardSet
-from laissez.model.message import Message
+from laissez.model.events import GuardSet, Reason
+from laissez.model.message import UNTIL_AN_INSTANT, Message
 from laissez.model.values import Cause, OpenOrder, Segment
 
 
 class AskQuote(Message, frozen=True, forbid_unknown_fields=True):
-    """What would a resource under this scope cost now?"""
+    """What would a resource under this scope cost now, or several of one domain, each?"""
 
     scope: str
+    count: int = 1
+    within: int | str | None = None
 
 
 class AskOrders(Message, frozen=True, forbid_unknown_fields=True):
@@ -30,6 +32,13 @@ class AskOrders(Message, frozen=True, forbid_unknown_fields=True):
 
 class AskHoldings(Message, frozen=True, forbid_unknown_fields=True):
     """What is held, at what rate and limit?"""
+
+    tenant: str | None = None
+    after: str | None = None
+
+
+class AskPromises(Message, frozen=True, forbid_unknown_fields=True):
+    """Which called resources are promised, and when do they come at the latest?"""
 
     tenant: str | None = None
     after: str | None = None
@@ -63,7 +72,7 @@ class AskTenants(Message, frozen=True, forbid_unknown_fields=True):
     after: str | None = None
 
 
-TenantQuestion = AskQuote | AskOrders | AskHoldings | AskBill | AskStatus
+TenantQuestion = AskQuote | AskOrders | AskHoldings | AskPromises | AskBill | AskStatus
 OperatorQuestion = AskResources | AskFloors | AskTenants
 Question = TenantQuestion | OperatorQuestion
 
@@ -86,7 +95,10 @@ class OrderList(Message, frozen=True):
 class Holding(Message, frozen=True):
     """A held resource; until `safe_until` a guard keeps it from being lost to price.
 
-    `cause` says why the rate is what it is: the floor, somebody's demand, or a hold that caps it.
+    `cause` says why the rate is what it is: the floor, somebody's demand, a hold that caps it, or
+    a notice. A holding that is called, or is to be withdrawn, is lost for the reason `called_for`
+    at `called_until` at the latest. Until `bound_until` it can't follow less far than
+    `bound_price`; a lower limit that was asked for is `asked_limit`, and acts then.
     """
 
     resource: str
@@ -97,11 +109,31 @@ class Holding(Message, frozen=True):
     attributes: dict[str, str]
     tenant: str
     cause: Cause = "floor"
+    called_until: int | None = None
+    called_for: Reason | None = None
+    bound_until: int | None = None
+    bound_price: int | None = None
+    asked_limit: int | None = None
 
 
 class HoldingList(Message, frozen=True):
     at: int
     holdings: tuple[Holding, ...]
+    next: str | None = None
+
+
+class Promise(Message, frozen=True, rename=UNTIL_AN_INSTANT):
+    """A called resource that will be this order's tenant's, at `until` or as soon as it is left."""
+
+    resource: str
+    tenant: str
+    order: str
+    until: int
+
+
+class PromiseList(Message, frozen=True):
+    at: int
+    promises: tuple[Promise, ...]
     next: str | None = None
 
 
@@ -120,13 +152,17 @@ class Bill(Message, frozen=True):
 
 
 class Status(Message, frozen=True):
-    """Who is asking, and where the market is: the last sequence number and its instant."""
+    """Who is asking, and where the market is: the last sequence number and its instant.
+
+    `levels` has the names of the levels of each tree, the coarsest first, where they are known.
+    """
 
     at: int
     sequence: int
     role: str
     tenant: str | None
     trees: tuple[str, ...]
+    levels: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
 class Resource(Message, frozen=True):
@@ -149,6 +185,7 @@ class FloorList(Message, frozen=True):
     floors: dict[str, int]
     guards: tuple[GuardSet, ...]
     cordons: tuple[str, ...]
+    drains: dict[str, int] = msgspec.field(default_factory=dict, name="drains_until_us")
 
 
 class TenantSummary(Message, frozen=True):
@@ -164,4 +201,14 @@ class TenantList(Message, frozen=True):
     next: str | None = None
 
 
-Told = Quoted | OrderList | HoldingList | Bill | Status | ResourceList | FloorList | TenantList
+Told = (
+    Quoted
+    | OrderList
+    | HoldingList
+    | PromiseList
+    | Bill
+    | Status
+    | ResourceList
+    | FloorList
+    | TenantList
+)

@@ -71,5 +71,7 @@ class ServiceCode(StrEnum):
     STOPPING = "stopping"
     TOO_SLOW = "too_slow"
     CORDONED = "cordoned"
+    BAD_LEVELS = "bad_levels"
+    BAD_DEADLINE = "bad_deadline"
     LIST_CHANGED = "list_changed"
     INTERNAL_ERROR = "internal_error"

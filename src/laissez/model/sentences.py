@@ -17,6 +17,7 @@ from laissez.model.instructions import (
     ChangeLimit,
     CloseStatements,
     CordonScope,
+    NameLevels,
     OfferResource,
     PlaceOrder,
     Release,
@@ -36,6 +37,7 @@ _ACTS: dict[type, str] = {
     WithdrawResource: "withdrawing a resource",
     ChangeFloor: "setting a floor",
     ChangeGuard: "setting guards",
+    NameLevels: "naming levels",
     CordonScope: "cordoning a scope",
     UncordonScope: "lifting a cordon",
     CloseStatements: "closing the statements",
@@ -47,6 +49,13 @@ def needs_role(instruction: type, role: Role, shown: str) -> str:
     return (
         f"{_ACTS[instruction]} needs {_ARTICLE[role]} {role}'s token, and yours is "
         f"{_ARTICLE[shown]} {shown}'s; log in with another"
+    )
+
+
+def no_commitment(tree: str) -> str:
+    return (
+        f"{tree} has no commitment: whoever displaces somebody there and leaves again pays "
+        "nothing for it; set one with 'laissez guard set', or in the topology file"
     )
 
 

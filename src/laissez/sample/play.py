@@ -17,7 +17,7 @@ from importlib.resources import files
 from rich.console import Console
 
 from laissez.client import AsyncClient, LaissezError
-from laissez.model import ChangeFloor, ChangeGuard, Happened, Instruction, OfferResource
+from laissez.model import ChangeFloor, ChangeGuard, Happened, Instruction, NameLevels, OfferResource
 from laissez.sample.scene import MarketScene
 from laissez.sample.screen import Painter, clock
 from laissez.sample.tenants import MINDS, trade
@@ -46,8 +46,11 @@ async def put_up(operator: AsyncClient, cluster: Cluster) -> None:
                     guard.fall_micros_per_hour,
                     guard.hold_us,
                     guard.window_us,
+                    guard.notice_us,
+                    guard.commit_us,
                 )
             )
+        changes.append(NameLevels(tree.name, tree.levels))
         changes += [
             OfferResource(resource.path, dict(resource.attributes))
             for resource in tree.resources

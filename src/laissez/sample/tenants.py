@@ -90,7 +90,7 @@ async def _move_towards(client: AsyncClient, wish: GpuWish) -> None:
     for order in waiting[missing:]:
         await client.cancel(order.order)
     for order in waiting[:missing]:
-        price = min(order.price + RAISE, wish.worth_micros_per_hour)
+        price = min((order.price or 0) + RAISE, wish.worth_micros_per_hour)
         if (price, wish.worth_micros_per_hour) != (order.price, order.limit):
             await client.amend(order.order, price=price, limit=wish.worth_micros_per_hour)
     for _ in range(missing - len(waiting)):

@@ -29,6 +29,7 @@ from laissez.exchange.pipeline import Exchange, Settings
 from laissez.exchange.recovery import ReportProgress, no_progress
 from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
+from laissez.model.sentences import no_commitment
 from laissez.service.doorway import Doorman
 from laissez.service.entrance import DESCRIPTORS_KEPT, Entrance, raise_descriptor_limit
 from laissez.service.handshakes import handshake_ns
@@ -165,6 +166,8 @@ async def serving(
         journal.note_writer(Venue.rules, __version__)
         exchange = Exchange(journal, settings.exchange, progress=progress)
         if_it_fails.pop_all()
+    for tree in exchange.execution.venue.trees_without_commitment():
+        _log.warning("%s", no_commitment(tree))
     office = Office(exchange)
     doorman = Doorman(
         Reception(exchange, office, Strangers(one_address_is_all=settings.behind_proxy))

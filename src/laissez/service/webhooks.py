@@ -1,5 +1,5 @@
-"""Telling the operator's systems who holds what: every handover is posted, signed, until it is
-taken.
+"""Telling the operator's systems who holds what, and who has to leave it: every handover and every
+call is posted, signed, until it is taken.
 
 Each webhook has a task of its own that posts handovers in order, up to `BATCH_MAX` in one array,
 and goes on when the receiver answers 2xx; otherwise it waits, longer each time, and posts the
@@ -35,7 +35,7 @@ from laissez.exchange.journal import JournalFailed, NotDurable
 from laissez.exchange.office import Office
 from laissez.exchange.pipeline import Exchange
 from laissez.exchange.records import Webhook
-from laissez.model import Handover, HandoversMissed, encode_all
+from laissez.model import HandoversMissed, Posted, encode_all
 
 _log = logging.getLogger("laissez.webhooks")
 
@@ -127,7 +127,7 @@ class Webhooks:
             # Go on: to post the same for ever helps nobody. After a restart it comes once more.
             self._office.delivered[webhook.id] = until
 
-    def _next(self, webhook: Webhook) -> tuple[list[Handover | HandoversMissed], int]:
+    def _next(self, webhook: Webhook) -> tuple[list[Posted | HandoversMissed], int]:
         """What is to be posted next, and the sequence number up to which it reaches.
 
         All handovers of one command go together, because the sequence number is the bookmark.

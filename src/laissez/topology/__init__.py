@@ -10,7 +10,7 @@ never opens a file, never speaks to a market and never carries out what it plans
 from laissez.documents import Problem
 from laissez.topology.cluster import Cluster, ClusterResource, Floor, Guard, Tree
 from laissez.topology.folding import Fold, describe, fold
-from laissez.topology.plan import Change, ClusterPlan, GuardChange, difference
+from laissez.topology.plan import Change, ClusterPlan, GuardChange, LevelsOfTree, difference
 from laissez.topology.ranges import expand
 from laissez.topology.reading import RESOURCES_MAX, VERSION, TopologyError, read_cluster
 
@@ -25,6 +25,7 @@ __all__ = [
     "Fold",
     "Guard",
     "GuardChange",
+    "LevelsOfTree",
     "Problem",
     "TopologyError",
     "Tree",

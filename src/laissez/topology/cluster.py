@@ -34,6 +34,8 @@ class Guard(Struct, frozen=True, gc=False):
     fall_micros_per_hour: int | None = None
     hold_us: int | None = None
     window_us: int | None = None
+    notice_us: int | None = None
+    commit_us: int | None = None
 
 
 class Tree(Struct, frozen=True):

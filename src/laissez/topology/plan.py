@@ -28,6 +28,13 @@ class GuardChange(Struct, frozen=True):
     guard: Guard
 
 
+class LevelsOfTree(Struct, frozen=True):
+    """What the levels of a tree are to be called."""
+
+    tree: str
+    levels: tuple[str, ...]
+
+
 class ClusterPlan(Struct, frozen=True):
     """The steps, in the order in which they are best taken, then what is left to the operator.
 
@@ -46,10 +53,12 @@ class ClusterPlan(Struct, frozen=True):
     a scope once never becomes a resource, also when all below it are withdrawn."""
     unmentioned_floors: tuple[Floor, ...]
     """Floors that stand in the trees of the file, but not in the file; they stay."""
+    levels: tuple[LevelsOfTree, ...] = ()
+    """Names of levels that the market does not know yet, or knows otherwise."""
 
     @property
     def does_nothing(self) -> bool:
-        return not (self.withdraw or self.guards or self.floors or self.add)
+        return not (self.withdraw or self.levels or self.guards or self.floors or self.add)
 
 
 def difference(
@@ -58,12 +67,13 @@ def difference(
     *,
     floors: Mapping[str, int] | None = None,
     guards: Mapping[str, Guard] | None = None,
+    levels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> ClusterPlan:
     """The plan that leads from what is present to what the file describes.
 
     `present` has the attributes of each resource by its path; `floors` what was last asked for at
-    each scope, in micro-dollars per hour; `guards` those of each tree. What is not given is taken
-    to be unset.
+    each scope, in micro-dollars per hour; `guards` those of each tree, and `levels` what its levels
+    are called. What is not given is taken to be unset.
     """
     wanted = {resource.path: resource for tree in cluster.trees for resource in tree.resources}
     names = {tree.name for tree in cluster.trees}
@@ -93,6 +103,11 @@ def difference(
             Floor(scope, floor)
             for scope, floor in standing.items()
             if scope not in mentioned and _root(scope) in names
+        ),
+        levels=tuple(
+            LevelsOfTree(tree.name, tree.levels)
+            for tree in cluster.trees
+            if tree.levels != (levels or {}).get(tree.name, ())
         ),
     )
 

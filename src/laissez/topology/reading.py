@@ -23,11 +23,12 @@ from laissez.topology.levels import read_levels
 from laissez.topology.names import name_problem
 
 VERSION = 1
+DAY_US = 86_400_000_000
 RESOURCES_MAX = 2_000_000
 
 FILE_KEYS = ("version", "trees")
 TREE_KEYS = ("floor", "guard", "levels", "layout", "floors")
-GUARD_KEYS = ("rise", "fall", "hold", "window")
+GUARD_KEYS = ("rise", "fall", "hold", "window", "notice", "commit")
 
 
 class TopologyError(BadDocument):
@@ -149,7 +150,14 @@ def _read_guard(field: Field | None, problems: Problems) -> Guard | None:
         amount(fields.get("fall"), micros_per_hour, "0.50", problems),
         amount(fields.get("hold"), microseconds, "2s", problems),
         amount(fields.get("window"), microseconds, "1s", problems),
+        amount(fields.get("notice"), microseconds, "30s", problems),
+        amount(fields.get("commit"), microseconds, "30s", problems),
     )
+    for name in ("notice", "commit"):
+        given = getattr(guard, f"{name}_us")
+        if given is not None and given > DAY_US:
+            message = f"a {name} of more than a day is too long; write {name}: 30s"
+            problems.add(fields[name].value.start_mark, message)
     window = fields.get("window")
     if window is None and ("rise" in fields or "fall" in fields):
         problems.add(

@@ -35,10 +35,12 @@ from laissez.model import (
     ChangeFloor,
     ChangeGuard,
     Instruction,
+    NameLevels,
     OfferResource,
     Refused,
     WithdrawResource,
 )
+from laissez.model.sentences import no_commitment
 from laissez.topology import (
     Cluster,
     ClusterPlan,
@@ -65,6 +67,7 @@ class _Proposal(msgspec.Struct, frozen=True):
         """What to send, each stage when the one before it is done."""
         return (
             [WithdrawResource(path) for path in self.plan.withdraw],
+            [*self.levels()],
             [*self.guards()],
             [*self.floors()],
             [OfferResource(each.path, dict(each.attributes)) for each in self.add],
@@ -78,9 +81,14 @@ class _Proposal(msgspec.Struct, frozen=True):
                 each.guard.fall_micros_per_hour,
                 each.guard.hold_us,
                 each.guard.window_us,
+                each.guard.notice_us,
+                each.guard.commit_us,
             )
             for each in self.plan.guards
         )
+
+    def levels(self) -> tuple[NameLevels, ...]:
+        return tuple(NameLevels(each.tree, each.levels) for each in self.plan.levels)
 
     def floors(self) -> tuple[ChangeFloor, ...]:
         return tuple(ChangeFloor(each.scope, each.micros_per_hour) for each in self.plan.floors)
@@ -91,6 +99,7 @@ class _Proposal(msgspec.Struct, frozen=True):
             applied=False,
             withdraw=plan.withdraw,
             holdings_ended=len(self.held),
+            levels=self.levels(),
             guards=self.guards(),
             floors=self.floors(),
             add=tuple(each.path for each in self.add),
@@ -126,6 +135,7 @@ def apply(file: Path, yes: bool, dry_run: bool, as_json: bool) -> None:
         try:
             with progress_bar("applying", as_json=as_json) as progress:
                 answers = _carry_out(client, proposal, progress)
+            unbound = _trees_without_commitment(client, cluster)
         except KeyboardInterrupt:
             if not as_json:
                 warn("laissez: stopped, with some of it done; apply the file again for the rest")
@@ -135,7 +145,14 @@ def apply(file: Path, yes: bool, dry_run: bool, as_json: bool) -> None:
         say_json(msgspec.structs.replace(proposal.document(), applied=True, refused=refused))
     elif answers:
         say(f"{len(answers) - len(refused):,} of {len(answers):,} changes were made")
+    for tree in unbound if not as_json else ():
+        warn(no_commitment(tree))
     end_with(refused, as_json=as_json)
+
+
+def _trees_without_commitment(client: Client, cluster: Cluster) -> tuple[str, ...]:
+    bound = {each.tree for each in client.floors().guards if each.commit}
+    return tuple(tree.name for tree in cluster.trees if tree.name not in bound)
 
 
 def _text_of(file: Path) -> str:
@@ -149,13 +166,15 @@ def _propose(client: Client, cluster: Cluster) -> _Proposal:
     present = client.resources()
     told = client.floors()
     guards = {
-        each.tree: Guard(each.rise, each.fall, each.hold, each.window) for each in told.guards
+        each.tree: Guard(each.rise, each.fall, each.hold, each.window, each.notice, each.commit)
+        for each in told.guards
     }
     plan = difference(
         cluster,
         {each.resource: each.attributes for each in present},
         floors=told.floors,
         guards=guards,
+        levels=client.status().levels,
     )
     cordons = set(told.cordons)
     kept_out = {each.path for each in plan.add if _is_under(each.path, cordons)}
@@ -208,6 +227,7 @@ def _show(proposal: _Proposal) -> None:
 
     rows = [
         *_paths("withdraw", plan.withdraw, ends),
+        *(("levels", "1", each.tree, "/".join(each.levels)) for each in proposal.levels()),
         *(("guard", "1", each.tree, guard_in_words(each)) for each in proposal.guards()),
         *(("floor", "1", each.scope, show_rate(each.floor)) for each in proposal.floors()),
         *_paths("add", [each.path for each in proposal.add], ""),

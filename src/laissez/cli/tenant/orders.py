@@ -137,6 +137,8 @@ def amend(
             present = own_order(client, order)
             price = present.price if price is None else price
             limit = present.limit if limit is None else limit
+            if price is None:  # of a gang
+                price = limit
             if price > limit:
                 raise Refusal(Code.PRICE_ABOVE_LIMIT, price_above_limit(price, limit))
             say_preview(client, present.scope, price, limit, as_json=as_json)

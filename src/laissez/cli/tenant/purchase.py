@@ -108,7 +108,7 @@ class Purchase:
         with waiting_shown(
             self._client,
             self._scope,
-            price=first.price,
+            price=first.limit if first.price is None else first.price,
             limit=first.limit,
             length_us=length_us,
             filled=self._how_far,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laissez.model.events import Amended, Placed
-from laissez.model.instructions import ChangeFloor, ChangeGuard
+from laissez.model.instructions import ChangeFloor, ChangeGuard, NameLevels
 from laissez.model.message import Message
 from laissez.model.notices import Filled
 from laissez.model.protocol import Refused
@@ -91,6 +91,7 @@ class TopologyPlan(Message, frozen=True):
     cordoned: tuple[str, ...]
     unmentioned_floors: tuple[str, ...]
     refused: tuple[Refused, ...] = ()
+    levels: tuple[NameLevels, ...] = ()
 
 
 class DrainPlan(Message, frozen=True):

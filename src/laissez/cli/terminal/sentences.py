@@ -18,6 +18,7 @@ from laissez.cli.terminal.amounts import (
 from laissez.cli.terminal.output import say
 from laissez.model import (
     Amended,
+    Called,
     Cancelled,
     ChangeGuard,
     Charged,
@@ -29,10 +30,12 @@ from laissez.model import (
     Lost,
     Notice,
     Placed,
+    Promised,
     Rejected,
     ResourceAdded,
     ResourceWithdrawn,
     Transferred,
+    Uncalled,
 )
 
 LINES_MAX = 20
@@ -67,6 +70,8 @@ def guard_in_words(guard: GuardSet | ChangeGuard) -> str:
         "fall": show_rate(guard.fall),
         "hold": show_duration(guard.hold),
         "window": show_duration(guard.window),
+        "notice": show_duration(guard.notice),
+        "commit": show_duration(guard.commit),
     }
     return ", ".join(f"{name} {value}" for name, value in named.items() if value) or "off"
 
@@ -90,6 +95,8 @@ def _guard_set(event: GuardSet) -> str:
 
 def _terms(event: Placed | Amended) -> str:
     until = "" if event.expires is None else f", until {show_clock(event.expires)}"
+    if event.price is None:
+        return f"{event.count:,} of {event.scope} at once, limit {show_rate(event.limit)}{until}"
     return f"{event.scope} at {show_rate(event.price)}, limit {show_rate(event.limit)}{until}"
 
 
@@ -111,6 +118,20 @@ def _expired(event: Expired) -> str:
 
 def _limit_set(event: LimitSet) -> str:
     return f"the limit of {event.resource} is {show_rate(event.limit)} ({event.tenant})"
+
+
+def _called(event: Called) -> str:
+    until = show_clock(event.until)
+    return f"{event.resource} is called until {until}: {REASONS[event.reason]} ({event.tenant})"
+
+
+def _promised(event: Promised) -> str:
+    until = show_clock(event.until)
+    return f"{event.resource} comes to order {event.order} by {until} ({event.tenant})"
+
+
+def _uncalled(event: Uncalled) -> str:
+    return f"{event.resource} stays: the call is over ({event.tenant})"
 
 
 def _transferred(event: Transferred) -> str:
@@ -146,6 +167,9 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     Cancelled: _cancelled,
     Expired: _expired,
     LimitSet: _limit_set,
+    Called: _called,
+    Promised: _promised,
+    Uncalled: _uncalled,
     Transferred: _transferred,
     Filled: _filled,
     Lost: _lost,

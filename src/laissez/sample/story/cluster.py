@@ -46,7 +46,7 @@ def _row(market: Market, resource: str, waiting: tuple[OpenOrder, ...]) -> Clust
 
 def _hardest(waiting: tuple[OpenOrder, ...], resource: str, holder: str | None) -> OpenOrder | None:
     others = (order for order in waiting if order.tenant != holder and _covers(order, resource))
-    return max(others, key=lambda order: order.price, default=None)
+    return max(others, key=lambda order: order.price or 0, default=None)
 
 
 def _covers(order: OpenOrder, resource: str) -> bool:

@@ -13,6 +13,7 @@ from laissez.model import (
     Advance,
     Amend,
     Amended,
+    Called,
     Cancel,
     Cancelled,
     Command,
@@ -23,6 +24,7 @@ from laissez.model import (
     LimitSet,
     Place,
     Placed,
+    Promised,
     Rejected,
     Relinquish,
     ResourceAdded,
@@ -33,6 +35,7 @@ from laissez.model import (
     Settle,
     Settled,
     Transferred,
+    Uncalled,
     Withdraw,
 )
 from laissez.sample.amounts import show_charge, show_clock, show_rate, show_span
@@ -103,10 +106,12 @@ def event_in_words(event: Event, before: ClusterView) -> str:
             span, charge = show_span(event.at - event.since), show_charge(event.charge)
             return f"{event.tenant} owes {charge} for {span} of {event.resource}."
         case Placed():
+            if event.price is None:
+                return "It waits, all or none: no domain suits it yet."
             price = show_rate(event.price)
             return f"It waits: nothing free fits, and nobody has to leave at {price} yet."
         case Amended():
-            price, limit = show_rate(event.price), show_rate(event.limit)
+            price, limit = show_rate(event.price or event.limit), show_rate(event.limit)
             return f"{event.order} is now last in its queue, at {price} with limit {limit}."
         case Cancelled():
             return f"{event.order} is cancelled, and its pressure gone."
@@ -115,6 +120,13 @@ def event_in_words(event: Event, before: ClusterView) -> str:
         case LimitSet():
             limit = show_rate(event.limit)
             return f"{event.tenant}'s limit of {event.resource} is now {limit}."
+        case Called():
+            left = show_span(event.until - event.at)
+            return f"{event.tenant} is called, and has {left} to leave {event.resource}."
+        case Promised():
+            return f"{event.resource} is promised to {event.tenant}."
+        case Uncalled():
+            return f"{event.tenant} keeps {event.resource}: the call is over."
         case FloorSet():
             return f"The floor of {event.scope} is now {show_rate(event.floor)}."
         case GuardSet():

@@ -73,7 +73,7 @@ def _before_in_words(row: ClusterRow, old: ClusterRow) -> str:
 
 
 def _order_in_words(order: OpenOrder) -> str:
-    price, limit = show_rate(order.price), show_rate(order.limit)
+    price, limit = show_rate(order.price or order.limit), show_rate(order.limit)
     until = "" if order.expires is None else f", until {show_clock(order.expires)}"
     return f"{order.tenant}, {scope_in_words(order.scope)} at {price}, limit {limit}{until}"
 

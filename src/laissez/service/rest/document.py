@@ -17,12 +17,13 @@ from laissez.model import Answer
 from laissez.model.message import Message, written_name
 from laissez.service.rest.fields import JSON, describe_field
 from laissez.service.rest.problems import ABOUT_BLANK, MEDIA_TYPE, STATUS_BY_CODE, ProblemBody
-from laissez.service.rest.reading import body_type
+from laissez.service.rest.reading import body_type, may_lack_body
 from laissez.service.rest.routes import ROUTES, Route
 
 SCHEMA = "#/components/schemas/{name}"
 TOKEN = "token"
 _TITLES = {status: HTTPStatus(status).phrase for status in STATUS_BY_CODE.values()}
+_QUERY_TYPES = {bool: "boolean", int: "integer"}
 _ALWAYS = (400, 401, 403, 429)
 _WITH_PATH = (404, 422)
 _ON_CHANGE = (404, 409, 422, 503)
@@ -79,7 +80,7 @@ def _operation(route: Route) -> JSON:
     }
     if route.body_fields:
         operation["requestBody"] = {
-            "required": True,
+            "required": not may_lack_body(route),
             "content": {"application/json": {"schema": _reference(route.do.__name__)}},
         }
     return operation
@@ -90,7 +91,7 @@ def _parameters(route: Route) -> list[JSON]:
     parameters = []
     for name in filter(None, (route.path_field, *route.query_fields)):
         in_path = name == route.path_field
-        schema: JSON = {"type": "boolean" if hints[name] is bool else "string"}
+        schema: JSON = {"type": _QUERY_TYPES.get(hints[name], "string")}
         parameters.append(
             {
                 "name": name,

@@ -12,12 +12,16 @@ from typing import Any
 from laissez.exchange.access import TENANT_NAME
 from laissez.exchange.addresses import URL_MAX
 from laissez.exchange.admission import ATTRIBUTES_MAX, ORDER_ID_MAX, PATH_MAX
+from laissez.exchange.allowance import Limits
+from laissez.exchange.levels import LEVEL_NAME, LEVELS_MOST
 from laissez.exchange.office import LIFETIME_S_MAX, NOTE_MAX
-from laissez.model import AmendOrder, ChangeLimit, CreateToken
+from laissez.model import AmendOrder, AskQuote, ChangeLimit, CreateToken
 from laissez.model.message import Message
 from laissez.model.values import MAX_RATE, MAX_TIME
 
 JSON = dict[str, Any]
+DAY_US = 86_400_000_000
+COUNT_MOST = Limits().gang_most
 EXAMPLE_EXPIRY = 4_102_444_800_000_000
 
 
@@ -79,6 +83,28 @@ _FIELDS: dict[str, JSON] = {
     "hold_us": _number(
         0, MAX_TIME, 2_000_000, "How long a new holding can't be lost to price or floor."
     ),
+    "notice_us": _number(
+        0, DAY_US, 30_000_000, "How long a holding that is to be lost goes on after it is called."
+    ),
+    "commit_us": _number(0, DAY_US, 30_000_000, "How long whoever wins is bound to what was won."),
+    "count": _number(1, COUNT_MOST, 8, "So many at once, all or none; one, if left out."),
+    "within": {
+        "examples": ["nvlink", 3],
+        "description": "Several lie in one domain of this level: its name, or how many names the "
+        "path of a domain has. Anywhere in the scope, if left out.",
+    },
+    "together": {
+        "examples": [False],
+        "description": "When one of them really goes, release the others at that instant.",
+    },
+    "levels": {
+        "maxItems": LEVELS_MOST,
+        "examples": [["zone", "rack", "host", "gpu"]],
+        "description": "The names of the levels below the root, the coarsest first.",
+    },
+    "deadline_us": _number(
+        0, MAX_TIME, EXAMPLE_EXPIRY, "When what is still held is withdrawn; never, if left out."
+    ),
     "window_us": _number(1, MAX_TIME, 1_000_000, "The length of a window; rise and fall need it."),
 }
 
@@ -98,6 +124,10 @@ _OF_ONE_MESSAGE: dict[tuple[type[Message], str], JSON] = {
     (ChangeLimit, "limit_micros_per_hour"): _number(
         0, MAX_RATE, 2_500_000, "Above this rate you let the resource go."
     ),
+    (AskQuote, "within"): {
+        **_text(64, "nvlink", "Several lie in one domain of this level, by name or number."),
+        "pattern": f"^({LEVEL_NAME.pattern}|[1-9][0-9]{{0,2}})$",
+    },
     (CreateToken, "tenant"): {
         **_text(64, "team-a", "Whom the token is for; needed for a tenant's."),
         "pattern": f"^{TENANT_NAME.pattern}$",

@@ -11,17 +11,19 @@ therefore always arrives as it was meant.
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+import re
+from typing import Any, get_args, get_type_hints
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
 from laissez.exchange.admission import KEY_MAX, is_key
-from laissez.model import ServiceCode
+from laissez.model import CordonScope, ServiceCode
 from laissez.model.message import Message, written_name
 from laissez.service.rest.problems import HttpProblem
 from laissez.service.rest.routes import Route
 
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 BOOLEANS = {"true": True, "false": False}
 
 
@@ -48,6 +50,11 @@ def body_type(route: Route) -> type[msgspec.Struct] | None:
     )
 
 
+def may_lack_body(route: Route) -> bool:
+    """Is a body that is not there as good as an empty one?"""
+    return route.do is CordonScope
+
+
 class RequestReader:
     """Reads the requests of one route."""
 
@@ -57,8 +64,10 @@ class RequestReader:
         self._do = route.do
         self._prefix = route.prefix
         self._path_field = route.path_field
-        self._flags = {name: hints[name] is bool for name in route.query_fields}
+        self._kinds = {name: hints[name] for name in route.query_fields}
         self._body = None if body is None else msgspec.json.Decoder(body)
+        # Where a body was never needed it still is not.
+        self._empty_body = b"{}" if may_lack_body(route) else b""
 
     @property
     def takes_body(self) -> bool:
@@ -71,7 +80,8 @@ class RequestReader:
             fields[self._path_field] = self._from_path(raw_path)
         if self._body is not None:
             try:
-                fields |= msgspec.structs.asdict(self._body.decode(body))
+                read = self._body.decode(body or self._empty_body)
+                fields |= msgspec.structs.asdict(read)
             except msgspec.DecodeError as error:
                 raise _bad(f"the body can't be read: {error}") from None
             except UnicodeDecodeError:
@@ -97,22 +107,28 @@ class RequestReader:
             raise _bad("the query is not percent-encoded UTF-8") from None
         fields: dict[str, Any] = {}
         for name, text in pairs:
-            if name not in self._flags:
-                known = ", ".join(self._flags) or "none"
+            if name not in self._kinds:
+                known = ", ".join(self._kinds) or "none"
                 raise _bad(f"there is no query parameter {name[:80]!r} here; known: {known}")
             if name in fields:
                 raise _bad(f"the query parameter {name} is given twice; give it once")
             fields[name] = self._value(name, text)
         return fields
 
-    def _value(self, name: str, text: str) -> str | bool:
-        if not self._flags[name]:
-            if not text:
-                raise _bad(f"the query parameter {name} is empty; give a value or leave it out")
-            return text
-        if text not in BOOLEANS:
-            raise _bad(f"the query parameter {name} is either true or false")
-        return BOOLEANS[text]
+    def _value(self, name: str, text: str) -> str | int | bool:
+        kind = self._kinds[name]
+        if kind is bool:
+            if text not in BOOLEANS:
+                raise _bad(f"the query parameter {name} is either true or false")
+            return BOOLEANS[text]
+        if not text:
+            raise _bad(f"the query parameter {name} is empty; give a value or leave it out")
+        if int in (kind, *get_args(kind)):
+            if _INTEGER.fullmatch(text):
+                return int(text)
+            if kind is int:
+                raise _bad(f"the query parameter {name} is a whole number")
+        return text
 
 
 def checked_key(key: str | None) -> str | None:

@@ -15,6 +15,7 @@ from laissez.model import (
     AskFloors,
     AskHoldings,
     AskOrders,
+    AskPromises,
     AskQuote,
     AskResources,
     AskStatus,
@@ -31,9 +32,11 @@ from laissez.model import (
     CreateToken,
     FloorList,
     HoldingList,
+    NameLevels,
     OfferResource,
     OrderList,
     PlaceOrder,
+    PromiseList,
     Quoted,
     Release,
     RemoveWebhook,
@@ -95,10 +98,11 @@ class Route(NamedTuple):
 ROUTES = (
     Route("GET", "/v1/status", AskStatus, Status, "Who am I here, and where is the market?"),
     Route("GET", "/v1/quotes/{scope}", AskQuote, Quoted,
-          "What would a resource under this scope cost now?"),
+          "What would a resource under this scope cost now, or several of one domain?"),
 
     Route("GET", "/v1/orders", AskOrders, OrderList, "List live orders"),
-    Route("POST", "/v1/orders", PlaceOrder, Answer, "Order any one resource under a scope", 201),
+    Route("POST", "/v1/orders", PlaceOrder, Answer,
+          "Order one resource under a scope, or several of one domain", 201),
     Route("PATCH", "/v1/orders/{order}", AmendOrder, Answer,
           "Change an order; it takes a new place in the queue"),
     Route("DELETE", "/v1/orders/{order}", CancelOrder, Answer, "Cancel an order"),
@@ -107,6 +111,8 @@ ROUTES = (
     Route("PATCH", "/v1/holdings/{resource}", ChangeLimit, Answer,
           "Set the retention limit of a held resource"),
     Route("DELETE", "/v1/holdings/{resource}", Release, Answer, "Give a held resource back"),
+
+    Route("GET", "/v1/promises", AskPromises, PromiseList, "List called resources to come"),
 
     Route("GET", "/v1/bill", AskBill, Bill, "What is owed since the beginning?"),
 
@@ -122,8 +128,10 @@ ROUTES = (
           "Operator: set the lowest price for everything under a scope"),
     Route("PUT", "/v1/guards/{tree}", ChangeGuard, Answer,
           "Operator: set the volatility guards of a tree; what is left out is off"),
+    Route("PUT", "/v1/levels/{tree}", NameLevels, Answer,
+          "Operator: name the levels of a tree, the coarsest first"),
     Route("PUT", "/v1/cordons/{scope}", CordonScope, Answer,
-          "Operator: take a scope out of the market as it falls idle"),
+          "Operator: take a scope out of the market as it falls idle, or by a deadline"),
     Route("DELETE", "/v1/cordons/{scope}", UncordonScope, Answer,
           "Operator: put back what a cordon took out"),
 
