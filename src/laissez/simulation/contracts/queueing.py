@@ -4,7 +4,12 @@ A tenant asks once for each kind that it can use: how many of it would be enough
 this kind. Whatever it gets of one kind makes all its requests smaller, by the same share. It keeps
 its place in the line until it lacks nothing, and gives back what its application says is redundant.
 A node that is given lies on a host where the tenant has nodes already, if there is one: else in the
-same domain or rack, and so on up; and among equals where most are free, on the host and so on up.
+same domain or rack, and so on up; and among equals where most are free, on the host and so on up;
+but where the fewest are, if anybody comes who needs whole domains.
+
+A gang (`gangs`) asks for all of its nodes, starts when one domain has room for all, and gives them
+back together; whoever takes one from it ends it. Behind the first gang that waits nobody takes what
+it would miss.
 
 Prices are fixed, so a budget means: no more nodes than it pays for over the next two steps.
 """
@@ -18,12 +23,22 @@ from functools import lru_cache
 from laissez.adapters.budget import STEPS_COVERED
 from laissez.model import Release
 from laissez.model.paths import tree_of
+from laissez.performance.application import US_PER_S
+from laissez.simulation.contracts.gangs import (
+    ClusterDomains,
+    Domains,
+    GangsAhead,
+    Reservation,
+    earliest,
+    evictions,
+    room,
+)
 from laissez.simulation.contracts.recording import MINUTE_US, Recorder, tenant_for
 from laissez.simulation.contracts.rules import Asker, Rule
 from laissez.simulation.contracts.setting import CHARGE_UNITS_PER_MICRO, History, Setting, Stint
 from laissez.simulation.demand.projects import Project
 from laissez.simulation.kernel.stage import LogLine, NodeGiven, NodesAsked, NodeTaken, Stage, Tenant
-from laissez.simulation.kernel.streams import Handovers
+from laissez.simulation.kernel.streams import HANDOVER_US, Handovers
 
 
 class Queueing:
@@ -56,6 +71,9 @@ class Line:
         for resource in setting.resources:
             self._free.setdefault(tree_of(resource), {})[resource] = None
         self._totals = {tree: len(free) for tree, free in self._free.items()}
+        self._domains = ClusterDomains(setting.resources)
+        self._has_gangs = any(project.labour.gang for project in setting.projects)
+        self._holders: dict[str, Asker] = {}
         self._since: dict[str, int] = {}
         self._stints: list[Stint] = []
         self._settled: dict[str, int] = {}
@@ -93,7 +111,9 @@ class Line:
             project.labour.may_preempt,
             project.labour.is_preemptible,
             prices.spot if is_spot else prices.on_demand,
+            min(project.ends_us, self._setting.horizon_us),
             self._free.keys() <= {*tenant.adapter.terms.scopes},
+            project.labour.gang,
         )
         self._askers[project.name] = asker
         self._stage.join(tenant)
@@ -138,7 +158,7 @@ class Line:
             if kind in self._free and at_us - given_back_us >= self._setting.period_us:
                 count = asker.tenant.app.missing(kind)
                 affordable = min(count, rate_left // asker.prices[kind])
-                if affordable > 0:
+                if affordable > 0 and (asker.gang is None or affordable == asker.gang.count):
                     wanted[kind] = int(affordable)
         return wanted
 
@@ -154,8 +174,9 @@ class Line:
         left -= self._settled.get(asker.name, 0) + running
         wall = max(0, left) / (STEPS_COVERED * self._setting.period_us)
         rates = sum(map(asker.price_of, asker.held))
+        is_over = rates > wall
         for resource in asker.least_missed():
-            if rates <= wall:
+            if rates <= wall and not (is_over and asker.gang):
                 break
             rates -= asker.price_of(resource)
             self._release(asker, resource, at_us, "the budget does not pay for it any more")
@@ -175,9 +196,20 @@ class Line:
         """What lies free, to the first who can use it."""
         if not any(self._free.values()):
             return False
+        ahead = GangsAhead(lambda gang: self._reservation(gang, at_us))
         for asker in self._in_turn(waiting):
+            bound_by = ahead.reservation() if self._rule.is_bound(asker) else None
+            if asker.gang is not None:
+                if nodes := self._room(asker, bound_by, at_us):
+                    self._start(asker, nodes, at_us)
+                    return True
+                ahead.add(asker)
+                continue
             for kind in asker.lacking():
-                if free := _usable(asker, self._free[kind]):
+                free = _usable(asker, self._free[kind])
+                if free and bound_by is not None:
+                    free = bound_by.spared(free, self._until_us(asker, free[0], at_us))
+                if free:
                     self._give(asker, self._place(asker, free), at_us)
                     return True
         return False
@@ -186,35 +218,141 @@ class Line:
         """What somebody has, to the first who may take it. Nothing changes until one does, so who
         has to give is found once for each kind."""
         givers: dict[str, list[Asker]] = {}
+        ahead = GangsAhead(lambda gang: self._reservation(gang, at_us))
         takers = [asker for asker in waiting if self._rule.may_take(asker, at_us)]
-        for asker in self._in_turn(takers):
-            for kind in asker.lacking():
-                if kind not in givers:
-                    holders = (each for each in self._askers.values() if each.count(kind))
-                    givers[kind] = self._rule.givers(holders, self._totals)
-                reachable = givers[kind]
-                if not asker.may_use_all:
-                    reachable = [each for each in reachable if _usable(asker, each.of_kind(kind))]
-                victim = self._rule.victim(asker, kind, reachable, self._totals)
-                if victim is not None:
-                    resource = _usable(asker, victim.least_missed(kind))[0]
-                    self._take(victim, resource, at_us, asker.name)
-                    self._give(asker, resource, at_us)
+        for asker in self._in_turn((*waiting,) if takers and self._has_gangs else takers):
+            bound_by = ahead.reservation() if self._rule.is_bound(asker) else None
+            if asker.gang is not None:
+                if asker in takers and self._evict(asker, bound_by, at_us):
                     return True
+                ahead.add(asker)
+            elif asker in takers and self._take_one(asker, givers, bound_by, at_us):
+                return True
         return False
+
+    def _take_one(
+        self,
+        asker: Asker,
+        givers: dict[str, list[Asker]],
+        bound_by: Reservation | None,
+        at_us: int,
+    ) -> bool:
+        for kind in asker.lacking():
+            if kind not in givers:
+                holders = (each for each in self._askers.values() if each.count(kind))
+                givers[kind] = self._rule.givers(holders, self._totals)
+            reachable = givers[kind]
+            if not asker.may_use_all:
+                reachable = [each for each in reachable if _usable(asker, each.of_kind(kind))]
+            victim = self._rule.victim(asker, kind, reachable, self._totals)
+            if victim is None:
+                continue
+            resource = _usable(asker, victim.least_missed(kind))[0]
+            until_us = 0 if bound_by is None else self._until_us(asker, resource, at_us)
+            if bound_by is None or bound_by.bears([resource], until_us):
+                self._take_for(asker, victim, [resource], at_us)
+                self._give(asker, resource, at_us)
+                return True
+        return False
+
+    # Gangs ------------------------------------------------------------------------------------
+
+    def _domains_for(self, asker: Asker) -> list[Domains]:
+        """Of the kinds that it asks for, the best first."""
+        gang = asker.gang
+        assert gang is not None
+        return [self._domains.of(kind, gang.within) for kind in asker.wanted]
+
+    def _room(self, asker: Asker, bound_by: Reservation | None, at_us: int) -> list[str]:
+        """Free nodes for all of a gang, if there are as many in a domain."""
+        gang = asker.gang
+        assert gang is not None
+
+        def usable(nodes: tuple[str, ...]) -> list[str]:
+            free = _usable(asker, (node for node in nodes if node not in self._holders))
+            if len(free) < gang.count or bound_by is None:
+                return free
+            return bound_by.spared(free, self._until_us(asker, free[0], at_us))
+
+        return room(self._domains_for(asker), gang.count, usable)
+
+    def _reservation(self, asker: Asker, at_us: int) -> Reservation | None:
+        """When there will be room for a gang, if that is in its time and nobody who stands behind
+        it takes anything."""
+        assert asker.gang is not None
+
+        def free_us(node: str) -> int:
+            holder = self._holders.get(node)
+            return at_us if holder is None else self._until_us(holder, node, at_us)
+
+        found = earliest(self._domains_for(asker), asker.gang.count, free_us)
+        return found if found is not None and found.at_us < asker.ends_us else None
+
+    def _until_us(self, asker: Asker, node: str, at_us: int) -> int:
+        """Until when it has a node at the latest, or would have one that it gets now: by its own
+        estimate, and until the turn in which it sees that it is done."""
+        app = asker.tenant.app
+        if app.ends_in_s(node) is None:
+            return asker.ends_us
+        app.advance(at_us)
+        left_s = 0.0 if app.is_done else app.ends_in_s(node)
+        from_us = at_us
+        if node not in app.nodes or (asker.gang and asker.tenant.arriving):
+            is_own = self._holders.get(node) is asker
+            from_us = (self._since[node] if is_own else at_us) + HANDOVER_US[1]
+        done_us = from_us + round(left_s * US_PER_S)
+        period_us = self._setting.period_us
+        turns = -((asker.arrives_us - done_us) // period_us)
+        return min(asker.ends_us, asker.arrives_us + turns * period_us)
+
+    def _start(self, asker: Asker, nodes: Iterable[str], at_us: int) -> None:
+        for node in nodes:
+            self._give(asker, node, at_us)
+        asker.wanted = {}
+
+    def _evict(self, asker: Asker, bound_by: Reservation | None, at_us: int) -> bool:
+        """Room for all of a gang, made by those who have to."""
+        gang = asker.gang
+        assert gang is not None
+        for domains in self._domains_for(asker):
+            found = evictions(
+                asker,
+                gang.count,
+                {name: tuple(_usable(asker, nodes)) for name, nodes in domains.items()},
+                self._holders,
+                self._rule,
+                self._totals,
+            )
+            if found is None:
+                continue
+            until_us = 0 if bound_by is None else self._until_us(asker, found.nodes[0], at_us)
+            if bound_by is None or bound_by.bears(found.nodes, until_us):
+                for name, nodes in found.taken.items():
+                    self._take_for(asker, self._askers[name], nodes, at_us)
+                self._start(asker, found.nodes, at_us)
+                return True
+        return False
+
+    def _take_for(self, asker: Asker, victim: Asker, nodes: Iterable[str], at_us: int) -> None:
+        """Nodes of somebody's; of a gang, all. What nobody has been given by then lies free."""
+        for node in tuple(victim.held) if victim.gang else tuple(nodes):
+            self._take(victim, node, at_us, asker.name)
+            self._put_back(node)
 
     def _in_turn(self, askers: Iterable[Asker]) -> list[Asker]:
         return sorted(askers, key=lambda asker: self._rule.rank(asker, self._totals))
 
     def _place(self, asker: Asker, free: Sequence[str]) -> str:
-        """Near what it has; then where most are free, on the host and so on up; then the first."""
+        """Near what it has; then where most are free, on the host and so on up, or the fewest, so
+        that whole domains stay whole; then the first."""
         own = {prefix for resource in asker.held for prefix in _above(resource)}
-        room = Counter(prefix for resource in free for prefix in _above(resource))
+        lying = Counter(prefix for resource in free for prefix in _above(resource))
 
         def rank(resource: str) -> tuple[int, ...]:
             above = _above(resource)
             near = sum(prefix in own for prefix in above)
-            return -near, *(-room[prefix] for prefix in reversed(above))
+            most_first = 1 if self._has_gangs else -1
+            return -near, *(most_first * lying[prefix] for prefix in reversed(above))
 
         return min(free, key=rank)
 
@@ -224,6 +362,7 @@ class Line:
         asker.take(resource)
         asker.given[kind] = asker.given.get(kind, 0) + 1
         self._since[resource] = at_us
+        self._holders[resource] = asker
         if self._keeps_log:
             self._say(asker, NodeGiven(resource, asker.price_of(resource)), at_us)
         self._stage.hand_over(asker.tenant, resource, at_us)
@@ -244,6 +383,7 @@ class Line:
 
     def _settle(self, asker: Asker, resource: str, at_us: int, reason: str | None) -> None:
         asker.drop(resource)
+        del self._holders[resource]
         from_us = self._since.pop(resource)
         charge = asker.price_of(resource) * (at_us - from_us)
         self._settled[asker.name] = self._settled.get(asker.name, 0) + charge

@@ -10,7 +10,11 @@ those who have one, if the one who gets it has no larger share after that than t
 and if that makes the largest share smaller, or at least the two more alike in this kind. The while
 is that for which YARN's capacity scheduler warns before it kills.
 
-Of a tenant that has to give up a node, the node goes that it misses least.
+Of a tenant that has to give up a node, the node goes that it misses least. A gang (`gangs`) gives
+up all or nothing, so under fair share it is held against what it has before that: it may be evicted
+by whoever has less than that afterwards, and by nobody while somebody elastic can give as well.
+These are the two rules of Kueue's fair sharing, `LessThanOrEqualToFinalShare` and
+`LessThanInitialShare`, in its order.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Protocol
 import msgspec
 
 from laissez.model.paths import tree_of
+from laissez.simulation.demand.projects import GangSize
 from laissez.simulation.kernel.stage import Tenant
 
 ENOUGH = 1e-9
@@ -36,8 +41,11 @@ class Asker(msgspec.Struct, eq=False):
     may_preempt: bool
     is_preemptible: bool
     prices: Mapping[str, int]
+    ends_us: int
     may_use_all: bool = True
     """Every node there is lies where it may order."""
+    gang: GangSize | None = None
+    """What it needs at once, if it does not take nodes one by one."""
     since_us: int = 0
     wanted: dict[str, int] = {}
     given: dict[str, int] = {}
@@ -91,12 +99,12 @@ class Asker(msgspec.Struct, eq=False):
             self.known_share = self.share_with(totals)
         return self.known_share
 
-    def share_with(self, totals: Totals, more: str | None = None, less: str | None = None) -> float:
-        """The same with one more of a kind, or one less."""
+    def share_with(self, totals: Totals, kind: str | None = None, more: int = 0) -> float:
+        """The same with so many more of a kind, or fewer."""
         return max(
             (
-                (self.count(kind) + (kind == more) - (kind == less)) / total
-                for kind, total in totals.items()
+                (self.count(each) + (more if each == kind else 0)) / total
+                for each, total in totals.items()
             ),
             default=0.0,
         )
@@ -122,6 +130,14 @@ class Rule(Protocol):
     ) -> Asker | None:
         """Who of them has to give up a node of this kind to one who may take, if anybody."""
 
+    def may_evict(
+        self, taker: Asker, victim: Asker, kind: str, more: int, lost: int, totals: Totals
+    ) -> bool:
+        """Whether who may take, and gets so many of a kind, may take so many from this one."""
+
+    def is_bound(self, asker: Asker) -> bool:
+        """Whether a reservation of a gang that stands before it binds it."""
+
 
 class FirstCome:
     sells_spot = False
@@ -140,6 +156,14 @@ class FirstCome:
     ) -> Asker | None:
         return _first_other(taker, givers)
 
+    def may_evict(
+        self, taker: Asker, victim: Asker, kind: str, more: int, lost: int, totals: Totals
+    ) -> bool:
+        return False
+
+    def is_bound(self, asker: Asker) -> bool:
+        return True
+
 
 class Preempting(FirstCome):
     sells_spot = True
@@ -150,6 +174,10 @@ class Preempting(FirstCome):
     def givers(self, holders: Iterable[Asker], totals: Totals) -> list[Asker]:
         preemptible = (each for each in holders if each.is_preemptible)
         return sorted(preemptible, key=lambda each: (each.arrives_us, each.name), reverse=True)
+
+    def is_bound(self, asker: Asker) -> bool:
+        """What is kept free for training would be taken from it elsewhere."""
+        return not asker.may_preempt
 
 
 class FairShare:
@@ -167,13 +195,32 @@ class FairShare:
     def victim(
         self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
     ) -> Asker | None:
-        richest = _first_other(taker, givers)
-        if richest is None:
-            return None
-        left = richest.share_with(totals, less=kind)
-        is_fair = taker.share_with(totals, more=kind) <= left + ENOUGH
-        is_progress = left < richest.share(totals) or taker.count(kind) + 2 <= richest.count(kind)
-        return richest if is_fair and is_progress else None
+        for has_to_be_gang in (False, True):
+            richest = _first_other(
+                taker, (each for each in givers if _is_gang(each) == has_to_be_gang)
+            )
+            if richest is not None:
+                lost = richest.count(kind) if has_to_be_gang else 1
+                if self.may_evict(taker, richest, kind, 1, lost, totals):
+                    return richest
+        return None
+
+    def may_evict(
+        self, taker: Asker, victim: Asker, kind: str, more: int, lost: int, totals: Totals
+    ) -> bool:
+        after = taker.share_with(totals, kind, more)
+        if victim.gang is not None:
+            return after < victim.share(totals) - ENOUGH
+        left = victim.share_with(totals, kind, -lost)
+        evens = taker.count(kind) + more <= victim.count(kind) - lost
+        return after <= left + ENOUGH and (left < victim.share(totals) or evens)
+
+    def is_bound(self, asker: Asker) -> bool:
+        return True
+
+
+def _is_gang(asker: Asker) -> bool:
+    return asker.gang is not None
 
 
 def _first_other(taker: Asker, givers: Iterable[Asker]) -> Asker | None:
