@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from laissez.model.paths import tree_of
 from laissez.performance.batch import Work
 from laissez.performance.rigid import RigidSpec, domain_of
-from laissez.simulation.contracts.gangs import Reservation, earliest, room
+from laissez.simulation.contracts.gangs import GangsAhead, earliest, room_for
 from laissez.simulation.contracts.queueing import Line, Queueing
 from laissez.simulation.contracts.recording import Recorder
 from laissez.simulation.contracts.registry import CONTRACTS
@@ -167,17 +167,6 @@ def test_who_could_start_only_after_its_end_keeps_nobody_waiting() -> None:
     assert history.performance["g"] == 0.0
 
 
-def test_whole_domains_stay_whole() -> None:
-    """Where gangs come, single nodes lie on a host that others use already."""
-    projects = [batch(f"b{at}", 0, 590, 300, ("h100",)) for at in range(3)]
-    apart = CONTRACTS["fcfs"].play(played_on(cluster(2), projects), 1)
-    assert len({domain_of(stint.resource, HOST) for stint in apart.stints}) == 2
-    beside = CONTRACTS["fcfs"].play(
-        played_on(cluster(2), [*projects, rigid("g", 1, 590, 100, 4)]), 1
-    )
-    assert spans(beside, "g") == [(1, 121, 4)]
-
-
 def test_a_life_of_a_gang_can_be_told() -> None:
     """Watched, a rigid job lives the same life."""
     projects = [rigid("g", 0, 590, 200, 4), serving("i", 100, 300, [9.0])]
@@ -258,23 +247,22 @@ class WatchedLine(Line):
     def _serve(self, at_us: int) -> None:
         super()._serve(at_us)
         waiting = self._in_turn(asker for asker in self._askers.values() if asker.wanted)
-        ahead: Reservation | None = None
+        ahead = GangsAhead(lambda gang: self._reservation(gang, at_us))
         for asker in waiting:
             if asker.gang is not None:
                 if self._room(asker, ahead, at_us):
                     self.idle.append(asker.name)
-                if ahead is None:
-                    ahead = self._reservation(asker, at_us)
-                    if ahead is not None and asker is waiting[0]:
-                        before_us = self.promised_us.get(asker.name, ahead.at_us)
-                        self.promised_us[asker.name] = min(before_us, ahead.at_us)
-                        if before_us < ahead.at_us:
-                            self.late.append(asker.name)
+                ahead.add(asker)
+                if asker is waiting[0] and (reserved := ahead.reservation()) is not None:
+                    before_us = self.promised_us.get(asker.name, reserved.at_us)
+                    self.promised_us[asker.name] = min(before_us, reserved.at_us)
+                    if before_us < reserved.at_us:
+                        self.late.append(asker.name)
                 continue
             for kind in asker.lacking():
                 free = list(self._free[kind])
-                if free and ahead is not None:
-                    free = ahead.spared(free, self._until_us(asker, free[0], at_us))
+                if free and (reserved := ahead.reservation()) is not None:
+                    free = reserved.spared(free, self._until_us(asker, free[0], at_us))
                 if free:
                     self.idle.append(asker.name)
 
@@ -361,6 +349,6 @@ def test_room_is_where_the_fewest_are() -> None:
     """A gang of two goes where three are free, not where four are; of two kinds, the first that has
     room."""
     wide = {"a/x": ("a/x/0", "a/x/1", "a/x/2", "a/x/3"), "a/y": ("a/y/0", "a/y/1", "a/y/2")}
-    assert room([wide], 2, list) == ["a/y/0", "a/y/1"]
-    assert room([{"b/x": ("b/x/0",)}, wide], 2, list) == ["a/y/0", "a/y/1"]
-    assert room([wide], 5, list) == []
+    assert room_for([wide], 2, list) == ["a/y/0", "a/y/1"]
+    assert room_for([{"b/x": ("b/x/0",)}, wide], 2, list) == ["a/y/0", "a/y/1"]
+    assert room_for([wide], 5, list) == []

@@ -109,7 +109,7 @@ def earliest(
     return best
 
 
-def room(
+def room_for(
     domains: Iterable[Domains], count: int, usable: Callable[[tuple[str, ...]], list[str]]
 ) -> list[str]:
     """So many nodes of one domain, of those that are usable now; none if no domain has as many.
@@ -122,7 +122,7 @@ def room(
 
 
 class Evictions(NamedTuple):
-    """The nodes that a gang gets, and of whom it takes which; a gang loses all that it has."""
+    """The nodes that a gang gets, and of whom it takes which."""
 
     nodes: tuple[str, ...]
     taken: Mapping[str, tuple[str, ...]]
@@ -142,6 +142,12 @@ def evictions(
     totals: Totals,
 ) -> Evictions | None:
     """How the taker comes by a whole domain's worth: where the fewest nodes have to be taken."""
+    kind = next((tree_of(nodes[0]) for nodes in domains.values()), None)
+    everybody = {asker.name: asker for asker in holders.values()}.values()
+    if kind is None or not any(
+        rule.may_evict(taker, asker, kind, count, 1, totals) for asker in everybody
+    ):
+        return None  # nobody need give a single node
     best: Evictions | None = None
     for nodes in domains.values():
         if len(nodes) < count:
@@ -160,35 +166,32 @@ def _evictions_in(
     rule: Rule,
     totals: Totals,
 ) -> Evictions | None:
-    """One node after the other, from whoever has most by then; gangs last, and whole."""
+    """One node after the other, from whoever has most by then and need not keep it."""
     kind = tree_of(nodes[0])
     got = [node for node in nodes if node not in holders]
     taken: dict[str, list[str]] = {}
     there: dict[str, list[str]] = {}
+    askers: dict[str, Asker] = {}
     for node in nodes:
         if node in holders:
-            there.setdefault(holders[node].name, []).append(node)
-    askers = {holders[node].name: holders[node] for node in nodes if node in holders}
+            holder = holders[node]
+            askers[holder.name] = holder
+            there.setdefault(holder.name, []).append(node)
 
-    def victims() -> Iterator[tuple[bool, float, str]]:
+    def victims() -> Iterator[tuple[float, str]]:
         for name, asker in askers.items():
-            lost = len(asker.held) if asker.gang else len(taken.get(name, ())) + 1
-            is_left = not taken.get(name) if asker.gang else lost <= len(there[name])
-            if is_left and rule.may_evict(taker, asker, kind, count, lost, totals):
-                so_far = 0 if asker.gang else 1 - lost
-                yield asker.gang is not None, -asker.share_with(totals, kind, so_far), name
+            lost = len(taken.get(name, ()))
+            may_lose = rule.may_evict(taker, asker, kind, count, lost + 1, totals)
+            if lost < len(there[name]) and may_lose:
+                yield -asker.share_with(totals, kind, -lost), name
 
     while len(got) < count:
         found = min(victims(), default=None)
         if found is None:
             return None
-        victim = askers[found[2]]
-        if victim.gang:
-            taken[victim.name] = list(victim.held)
-            got += there[victim.name]
-        else:
-            missed = [node for node in victim.least_missed(kind) if node in there[victim.name]]
-            node = missed[len(taken.get(victim.name, ()))]
-            taken.setdefault(victim.name, []).append(node)
-            got.append(node)
+        victim = askers[found[1]]
+        missed = [node for node in victim.least_missed(kind) if node in there[victim.name]]
+        node = missed[len(taken.get(victim.name, ()))]
+        taken.setdefault(victim.name, []).append(node)
+        got.append(node)
     return Evictions(tuple(got[:count]), {name: tuple(each) for name, each in taken.items()})

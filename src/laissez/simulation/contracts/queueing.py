@@ -4,8 +4,7 @@ A tenant asks once for each kind that it can use: how many of it would be enough
 this kind. Whatever it gets of one kind makes all its requests smaller, by the same share. It keeps
 its place in the line until it lacks nothing, and gives back what its application says is redundant.
 A node that is given lies on a host where the tenant has nodes already, if there is one: else in the
-same domain or rack, and so on up; and among equals where most are free, on the host and so on up;
-but where the fewest are, if anybody comes who needs whole domains.
+same domain or rack, and so on up; and among equals where most are free, on the host and so on up.
 
 A gang (`gangs`) asks for all of its nodes, starts when one domain has room for all, and gives them
 back together; whoever takes one from it ends it. Behind the first gang that waits nobody takes what
@@ -31,7 +30,7 @@ from laissez.simulation.contracts.gangs import (
     Reservation,
     earliest,
     evictions,
-    room,
+    room_for,
 )
 from laissez.simulation.contracts.recording import MINUTE_US, Recorder, tenant_for
 from laissez.simulation.contracts.rules import Asker, Rule
@@ -39,6 +38,9 @@ from laissez.simulation.contracts.setting import CHARGE_UNITS_PER_MICRO, History
 from laissez.simulation.demand.projects import Project
 from laissez.simulation.kernel.stage import LogLine, NodeGiven, NodesAsked, NodeTaken, Stage, Tenant
 from laissez.simulation.kernel.streams import HANDOVER_US, Handovers
+
+NOBODY_AHEAD = GangsAhead(lambda gang: None)
+"""No reservation binds whoever stands behind these."""
 
 
 class Queueing:
@@ -74,6 +76,12 @@ class Line:
         self._domains = ClusterDomains(setting.resources)
         self._has_gangs = any(project.labour.gang for project in setting.projects)
         self._holders: dict[str, Asker] = {}
+        self._changes = 0
+        """How often anything has changed hands."""
+        self._futile: dict[str, tuple[object, ...]] = {}
+        """By name, for which kinds nobody had to make room for a gang, as things were then."""
+        self._estimated: dict[str, int] = {}
+        """By name, when an application was last told what time it is, to estimate its end."""
         self._since: dict[str, int] = {}
         self._stints: list[Stint] = []
         self._settled: dict[str, int] = {}
@@ -198,7 +206,7 @@ class Line:
             return False
         ahead = GangsAhead(lambda gang: self._reservation(gang, at_us))
         for asker in self._in_turn(waiting):
-            bound_by = ahead.reservation() if self._rule.is_bound(asker) else None
+            bound_by = ahead if self._rule.is_bound(asker) else NOBODY_AHEAD
             if asker.gang is not None:
                 if nodes := self._room(asker, bound_by, at_us):
                     self._start(asker, nodes, at_us)
@@ -207,8 +215,8 @@ class Line:
                 continue
             for kind in asker.lacking():
                 free = _usable(asker, self._free[kind])
-                if free and bound_by is not None:
-                    free = bound_by.spared(free, self._until_us(asker, free[0], at_us))
+                if free and (reserved := bound_by.reservation()) is not None:
+                    free = reserved.spared(free, self._until_us(asker, free[0], at_us))
                 if free:
                     self._give(asker, self._place(asker, free), at_us)
                     return True
@@ -219,14 +227,14 @@ class Line:
         has to give is found once for each kind."""
         givers: dict[str, list[Asker]] = {}
         ahead = GangsAhead(lambda gang: self._reservation(gang, at_us))
-        takers = [asker for asker in waiting if self._rule.may_take(asker, at_us)]
-        for asker in self._in_turn((*waiting,) if takers and self._has_gangs else takers):
-            bound_by = ahead.reservation() if self._rule.is_bound(asker) else None
+        takers = {asker.name: asker for asker in waiting if self._rule.may_take(asker, at_us)}
+        for asker in self._in_turn(waiting if takers and self._has_gangs else takers.values()):
+            bound_by = ahead if self._rule.is_bound(asker) else NOBODY_AHEAD
             if asker.gang is not None:
-                if asker in takers and self._evict(asker, bound_by, at_us):
+                if asker.name in takers and self._evict(asker, bound_by, at_us):
                     return True
                 ahead.add(asker)
-            elif asker in takers and self._take_one(asker, givers, bound_by, at_us):
+            elif asker.name in takers and self._take_one(asker, givers, bound_by, at_us):
                 return True
         return False
 
@@ -234,7 +242,7 @@ class Line:
         self,
         asker: Asker,
         givers: dict[str, list[Asker]],
-        bound_by: Reservation | None,
+        bound_by: GangsAhead,
         at_us: int,
     ) -> bool:
         for kind in asker.lacking():
@@ -248,8 +256,7 @@ class Line:
             if victim is None:
                 continue
             resource = _usable(asker, victim.least_missed(kind))[0]
-            until_us = 0 if bound_by is None else self._until_us(asker, resource, at_us)
-            if bound_by is None or bound_by.bears([resource], until_us):
+            if self._bears(bound_by, asker, [resource], at_us):
                 self._take_for(asker, victim, [resource], at_us)
                 self._give(asker, resource, at_us)
                 return True
@@ -263,18 +270,18 @@ class Line:
         assert gang is not None
         return [self._domains.of(kind, gang.within) for kind in asker.wanted]
 
-    def _room(self, asker: Asker, bound_by: Reservation | None, at_us: int) -> list[str]:
+    def _room(self, asker: Asker, bound_by: GangsAhead, at_us: int) -> list[str]:
         """Free nodes for all of a gang, if there are as many in a domain."""
         gang = asker.gang
         assert gang is not None
 
         def usable(nodes: tuple[str, ...]) -> list[str]:
             free = _usable(asker, (node for node in nodes if node not in self._holders))
-            if len(free) < gang.count or bound_by is None:
+            if len(free) < gang.count or (reserved := bound_by.reservation()) is None:
                 return free
-            return bound_by.spared(free, self._until_us(asker, free[0], at_us))
+            return reserved.spared(free, self._until_us(asker, free[0], at_us))
 
-        return room(self._domains_for(asker), gang.count, usable)
+        return room_for(self._domains_for(asker), gang.count, usable)
 
     def _reservation(self, asker: Asker, at_us: int) -> Reservation | None:
         """When there will be room for a gang, if that is in its time and nobody who stands behind
@@ -288,13 +295,20 @@ class Line:
         found = earliest(self._domains_for(asker), asker.gang.count, free_us)
         return found if found is not None and found.at_us < asker.ends_us else None
 
+    def _bears(self, bound_by: GangsAhead, asker: Asker, nodes: Sequence[str], at_us: int) -> bool:
+        """Whether those who wait before it can do without these nodes as long as it has them."""
+        reserved = bound_by.reservation()
+        return reserved is None or reserved.bears(nodes, self._until_us(asker, nodes[0], at_us))
+
     def _until_us(self, asker: Asker, node: str, at_us: int) -> int:
         """Until when it has a node at the latest, or would have one that it gets now: by its own
         estimate, and until the turn in which it sees that it is done."""
         app = asker.tenant.app
         if app.ends_in_s(node) is None:
             return asker.ends_us
-        app.advance(at_us)
+        if self._estimated.get(asker.name) != at_us:
+            app.advance(at_us)
+            self._estimated[asker.name] = at_us
         left_s = 0.0 if app.is_done else app.ends_in_s(node)
         from_us = at_us
         if node not in app.nodes or (asker.gang and asker.tenant.arriving):
@@ -310,10 +324,14 @@ class Line:
             self._give(asker, node, at_us)
         asker.wanted = {}
 
-    def _evict(self, asker: Asker, bound_by: Reservation | None, at_us: int) -> bool:
+    def _evict(self, asker: Asker, bound_by: GangsAhead, at_us: int) -> bool:
         """Room for all of a gang, made by those who have to."""
         gang = asker.gang
         assert gang is not None
+        since = (self._changes, *asker.wanted)
+        if self._futile.get(asker.name) == since:
+            return False
+        is_futile = True
         for domains in self._domains_for(asker):
             found = evictions(
                 asker,
@@ -325,12 +343,14 @@ class Line:
             )
             if found is None:
                 continue
-            until_us = 0 if bound_by is None else self._until_us(asker, found.nodes[0], at_us)
-            if bound_by is None or bound_by.bears(found.nodes, until_us):
+            if self._bears(bound_by, asker, found.nodes, at_us):
                 for name, nodes in found.taken.items():
                     self._take_for(asker, self._askers[name], nodes, at_us)
                 self._start(asker, found.nodes, at_us)
                 return True
+            is_futile = False
+        if is_futile:
+            self._futile[asker.name] = since
         return False
 
     def _take_for(self, asker: Asker, victim: Asker, nodes: Iterable[str], at_us: int) -> None:
@@ -343,16 +363,14 @@ class Line:
         return sorted(askers, key=lambda asker: self._rule.rank(asker, self._totals))
 
     def _place(self, asker: Asker, free: Sequence[str]) -> str:
-        """Near what it has; then where most are free, on the host and so on up, or the fewest, so
-        that whole domains stay whole; then the first."""
+        """Near what it has; then where most are free, on the host and so on up; then the first."""
         own = {prefix for resource in asker.held for prefix in _above(resource)}
-        lying = Counter(prefix for resource in free for prefix in _above(resource))
+        room = Counter(prefix for resource in free for prefix in _above(resource))
 
         def rank(resource: str) -> tuple[int, ...]:
             above = _above(resource)
             near = sum(prefix in own for prefix in above)
-            most_first = 1 if self._has_gangs else -1
-            return -near, *(most_first * lying[prefix] for prefix in reversed(above))
+            return -near, *(-room[prefix] for prefix in reversed(above))
 
         return min(free, key=rank)
 
@@ -361,6 +379,7 @@ class Line:
         self._free[kind].pop(resource, None)
         asker.take(resource)
         asker.given[kind] = asker.given.get(kind, 0) + 1
+        self._changes += 1
         self._since[resource] = at_us
         self._holders[resource] = asker
         if self._keeps_log:
@@ -382,6 +401,7 @@ class Line:
         self._free[tree_of(resource)][resource] = None
 
     def _settle(self, asker: Asker, resource: str, at_us: int, reason: str | None) -> None:
+        self._changes += 1
         asker.drop(resource)
         del self._holders[resource]
         from_us = self._since.pop(resource)

@@ -11,10 +11,11 @@ and if that makes the largest share smaller, or at least the two more alike in t
 is that for which YARN's capacity scheduler warns before it kills.
 
 Of a tenant that has to give up a node, the node goes that it misses least. A gang (`gangs`) gives
-up all or nothing, so under fair share it is held against what it has before that: it may be evicted
-by whoever has less than that afterwards, and by nobody while somebody elastic can give as well.
-These are the two rules of Kueue's fair sharing, `LessThanOrEqualToFinalShare` and
-`LessThanInitialShare`, in its order.
+up all or nothing. Under preemption a service ends it for one node, since that is what spot prices
+are for. Under fair share it takes, from elastic tenants, and is not taken from: whoever needs a
+node or two would end all of it. On development seeds (0 to 5 of figure gangs) mean retention was 60%
+and 39% at 1.0 and 1.5 where anybody might by Kueue's rule of initial shares, 68% and 53% where only
+another gang might, and 71% and 57% so.
 """
 
 from __future__ import annotations
@@ -195,32 +196,23 @@ class FairShare:
     def victim(
         self, taker: Asker, kind: str, givers: Iterable[Asker], totals: Totals
     ) -> Asker | None:
-        for has_to_be_gang in (False, True):
-            richest = _first_other(
-                taker, (each for each in givers if _is_gang(each) == has_to_be_gang)
-            )
-            if richest is not None:
-                lost = richest.count(kind) if has_to_be_gang else 1
-                if self.may_evict(taker, richest, kind, 1, lost, totals):
-                    return richest
-        return None
+        richest = _first_other(taker, (each for each in givers if each.gang is None))
+        if richest is None or not self.may_evict(taker, richest, kind, 1, 1, totals):
+            return None
+        return richest
 
     def may_evict(
         self, taker: Asker, victim: Asker, kind: str, more: int, lost: int, totals: Totals
     ) -> bool:
-        after = taker.share_with(totals, kind, more)
         if victim.gang is not None:
-            return after < victim.share(totals) - ENOUGH
+            return False
+        after = taker.share_with(totals, kind, more)
         left = victim.share_with(totals, kind, -lost)
         evens = taker.count(kind) + more <= victim.count(kind) - lost
         return after <= left + ENOUGH and (left < victim.share(totals) or evens)
 
     def is_bound(self, asker: Asker) -> bool:
         return True
-
-
-def _is_gang(asker: Asker) -> bool:
-    return asker.gang is not None
 
 
 def _first_other(taker: Asker, givers: Iterable[Asker]) -> Asker | None:
