@@ -13,9 +13,9 @@ is that for which YARN's capacity scheduler warns before it kills.
 Of a tenant that has to give up a node, the node goes that it misses least. A gang (`gangs`) gives
 up all or nothing. Under preemption a service ends it for one node, since that is what spot prices
 are for. Under fair share it takes, from elastic tenants, and is not taken from: whoever needs a
-node or two would end all of it. On development seeds (0 to 5 of figure gangs) mean retention was 60%
-and 39% at 1.0 and 1.5 where anybody might by Kueue's rule of initial shares, 68% and 53% where only
-another gang might, and 71% and 57% so.
+node or two would end all of it. On development seeds, 0 to 5 of figure gangs, mean retention was
+60% and 39% at 1.0 and 1.5 where anybody might, by Kueue's rule of initial shares, 68% and 53% where
+only another gang might, and 71% and 57% so.
 """
 
 from __future__ import annotations
