@@ -351,7 +351,7 @@ EXPLAIN = ("6", "--explain", "batch-0")
             "nobody bids under 'fcfs'; leave --way out",
         ),
         ([*EXPLAIN, "--seed", "-3"], "-3 is not in the range x>=0"),
-        (["--explain", "training-0"], "which figure? name one of 6, 10"),
+        (["--explain", "training-0"], "which figure? name one of 6, 10, gangs, notice"),
         (["6", "--plot", "figure.doc"], "a picture is a .png or .svg, not '.doc'"),
         (["6", "--plot", "no/where.png"], "there is no folder 'no' for the picture"),
         ([*EXPLAIN], "give one --regime and one --contract"),

@@ -22,6 +22,7 @@ from laissez.simulation.scenarios.scenario import (
     BASE_SHARE,
     SPOT_SHARE,
     CrowdSpec,
+    MarketGuardSpec,
     PriceSpec,
     ScenarioSpec,
     read_scenario,
@@ -30,6 +31,7 @@ from laissez.simulation.scenarios.tenants import (
     BatchTenant,
     InferenceTenant,
     PolicySpec,
+    RigidTenant,
     TrainingTenant,
 )
 from missing_module import hide
@@ -322,6 +324,8 @@ TABLES: dict[str, tuple[type[msgspec.Struct], set[str]]] = {
     "Load": (LoadSpec, set()),
     "training": (TrainingTenant, COMMON),
     "batch": (BatchTenant, COMMON),
+    "rigid": (RigidTenant, COMMON),
+    "Guards": (MarketGuardSpec, set()),
     "Crowd": (CrowdSpec, set()),
 }
 

@@ -23,6 +23,7 @@ from laissez.performance.inference import (
     LoadTrace,
     preset,
 )
+from laissez.performance.rigid import RigidJob, RigidSpec
 from laissez.performance.standing import Standing
 from laissez.performance.training import Setup, TrainingJob, TrainingSpec
 
@@ -53,6 +54,11 @@ def batch(hours: float, due_hours: float, cold_s: float, every_s: float, most: i
     )
 
 
+def rigid(hours: float, count: int, within: int, due_us: int | None, cold_s: float) -> Application:
+    work = Work(hours, {"a100": 1.0, "h100": 1.9})
+    return RigidJob(RigidSpec(work, count, within, due_us, cold_s, 100.0))
+
+
 def training(model: str, batch: int | None, samples: int, due_us: int | None) -> Application:
     setup = Setup(model, global_batch=batch)
     return TrainingJob(
@@ -80,6 +86,9 @@ MAKES: dict[str, Make] = {
     "batch": partial(batch, 1.0, 1.0, 60.0, 600.0, 2),
     "batch on one node": partial(batch, 0.5, 3.0, 480.0, 100.0, 1),
     "batch without checkpoints": partial(batch, 0.3, 0.2, 0.0, 1e6, 4),
+    "rigid": partial(rigid, 0.5, 2, 4, HOUR, 60.0),
+    "rigid anywhere": partial(rigid, 0.2, 3, 1, None, 0.0),
+    "rigid on one node": partial(rigid, 0.1, 1, 6, HOUR // 2, 30.0),
     "training": partial(training, "OPT-350", None, 60_000, None),
     "training in small batches": partial(training, "OPT-350", 32, 100_000, HOUR),
     "training of a large model": partial(training, "GPT-Neo-2.7", 64, 30_000, 2 * HOUR),

@@ -27,7 +27,7 @@ from laissez.simulation.contracts.clairvoyant import Sizes, bound, samples_per_s
 from laissez.simulation.contracts.registry import CONTRACTS
 from laissez.simulation.contracts.setting import Setting
 from laissez.simulation.demand.population import GPUS, HARDWARE, SERVED, SPEEDS
-from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.demand.projects import Batch, Project, Rigid, Serving, Training
 from laissez.simulation.scenarios.regimes import alone, prices
 
 SLOT_US = 60_000_000
@@ -200,6 +200,7 @@ def done_by(project: Project, counts: Counts, from_us: int, to_us: int) -> float
             for kind, count in zip(KINDS, counts, strict=True)
         )
         return pace * planner.reference_samples_per_s * span_s / labour.spec.samples
+    assert isinstance(labour, Serving)
     load = Load(*labour.trace.steps[labour.trace.number_at(from_us)][1:])
     capacity = pool(load, labour.spec.model, labour.spec.objective).capacity_per_s(counts)
     return min(load.requests_per_s, capacity) * span_s
@@ -235,7 +236,7 @@ def best_of_all(setting: Setting, alone: Mapping[str, float], totals: Counts) ->
             labour = project.labour
             start_s = (
                 labour.spec.cold_start_s
-                if isinstance(labour, Serving)
+                if isinstance(labour, Serving | Rigid)
                 else labour.spec.reconfigure_s
                 if isinstance(labour, Training)
                 else labour.cold_start_s

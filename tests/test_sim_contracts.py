@@ -745,7 +745,7 @@ def test_fair_share_takes_from_the_rich_only() -> None:
 def asker(name: str, **counts: int) -> Asker:
     """Somebody who has so many of each kind, and has wanted more since 0."""
     nobody = cast(Any, None)
-    mine = Asker(Tenant(name, nobody, nobody), 0, False, False, {})
+    mine = Asker(Tenant(name, nobody, nobody), 0, False, False, {}, 600 * S)
     for kind, count in counts.items():
         for number in range(count):
             mine.take(f"{kind}/{name}/g{number}")

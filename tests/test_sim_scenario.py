@@ -23,10 +23,11 @@ from laissez.performance.inference import Load, preset, profile
 from laissez.performance.inference.capacity import node_rates
 from laissez.performance.training import Setup, planner_of
 from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
+from laissez.simulation.contracts.setting import MarketGuards
 from laissez.simulation.demand import population
 from laissez.simulation.demand.fitted import FittedRequests
 from laissez.simulation.demand.population import number_of
-from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.demand.projects import Batch, GangSize, Project, Rigid, Serving, Training
 from laissez.simulation.demand.requests import RequestStep
 from laissez.simulation.scenarios import regimes
 from laissez.simulation.scenarios.example import EXAMPLE
@@ -52,6 +53,7 @@ TUNE = "  - {kind: training, name: tune, nodes: 2, reconfigure: 30s}\n"
 FOLD = """\
   - {kind: batch, name: fold, work: 2m, deadline: 8m, cold_start: 30s, checkpoint_every: 1m}
 """
+GANG = "  - {kind: rigid, name: pre, nodes: 2, within: host, work: 2m, cold_start: 30s}\n"
 SMALL = HEAD + CHAT + TUNE + FOLD
 
 
@@ -127,6 +129,36 @@ def test_budgets_are_those_given_and_else_follow_from_running_alone() -> None:
     assert budgets["fold"] == 3_500_000
     for name in ("chat", "tune"):
         assert budgets[name] == round(regimes.BUDGET_FACTOR * alone[name].list_cost_micros) > 0
+
+
+def test_a_gang_and_the_guards_are_as_the_file_says() -> None:
+    """A level is so many names of a path; without one, anywhere in a tree is one domain."""
+    text = (
+        HEAD
+        + GANG.replace("work", "patience: 4m, work")
+        + GANG.replace("pre", "wide").replace("nodes: 2, within: host", "nodes: 4")
+    )
+    found = everybody(text)
+    pre, wide = found["pre"].labour, found["wide"].labour
+    assert isinstance(pre, Rigid)
+    assert isinstance(wide, Rigid)
+    assert pre.gang == GangSize(2, 3)
+    assert wide.gang == GangSize(4, 1)
+    assert (pre.patience_us, wide.patience_us) == (4 * MINUTE_US, None)
+    assert found["pre"].kind == "rigid"
+    guarded = scenario("guards: {h100: {notice: 60s, commit: 2m}}\n" + text)
+    setting = guarded.setting(1, FittedRequests(), guarded.all_alone(1, FittedRequests()))
+    assert setting.guards == {"h100": MarketGuards(MINUTE_US, 2 * MINUTE_US)}
+
+
+def test_contracts_of_today_are_compared_with_gangs() -> None:
+    """How long they wait is told of each contract; of those without any, nothing."""
+    text = "contracts: [fcfs, fair]\n" + HEAD + GANG.replace("work", "count: 3, work")
+    source = ScenarioFile(text, "scenario.yaml", str(EXAMPLES))
+    for summary in compare(source, ["fcfs", "fair"], [1], Runs()).summaries().values():
+        assert summary.gangs is not None
+        assert (summary.gangs.jobs, summary.gangs.starved) == (3, 0)
+        assert summary.gangs.wait_p50_s == 0.0
 
 
 def test_copies_have_names_arrivals_and_loads_of_their_own() -> None:
@@ -405,6 +437,33 @@ WRONG: dict[str, tuple[str, int, str]] = {
         7,
         "it needs 17 on average, and may have 16 at most; write a larger nodes_max",
     ),
+    "no such level": (
+        HEAD + GANG.replace("host", "hst"),
+        6,
+        "h100 has no level 'hst'; it has rack",
+    ),
+    "a level that lies deeper": (
+        (HEAD + GANG).replace("a100: {rack: 1, host: 1,", "a100: {host: 1, rack: 1,"),
+        6,
+        "'host' is another level in a100 than in h100",
+    ),
+    "a gang without room": (
+        HEAD + GANG.replace("nodes: 2", "nodes: 3"),
+        6,
+        "the largest host of h100 has 2, so 3 at once never fit",
+    ),
+    "a gang larger than a tree": (
+        HEAD + GANG.replace("nodes: 2, within: host", "nodes: 5"),
+        6,
+        "h100 has 4, so 5 at once never fit",
+    ),
+    "a gang without work": (HEAD + GANG.replace("work: 2m, ", ""), 6, "'work' is missing"),
+    "a guard of no tree": (
+        SMALL + "guards: {tpu: {notice: 60s}}\n",
+        9,
+        "there is no tree 'tpu'; the cluster has h100, a100",
+    ),
+    "a guard that is none": (SMALL + "guards: {h100: {notce: 60s}}\n", 9, "notce"),
     "one step": (SMALL + "period: 11m\n", 9, "nobody would take a second step"),
     "no time to train": (
         SMALL.replace("reconfigure: 30s", "reconfigure: 10m"),

@@ -114,6 +114,8 @@ def _order_actions(
     taken = {order.order for order in own_orders(terms, view)}
     numbers = _free_numbers(terms.prefix, taken)
     for wish, order in served:
+        if wish.count > 1:
+            continue  # a gang waits for a market that knows of gangs
         if order is not None and _may_stay(wish, order, terms, view):
             continue
         if order is not None and wish.price < order.price:

@@ -30,7 +30,8 @@ class Keep(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """One more resource under a scope, at this price and limit; `rate` is what it may cost."""
+    """One more resource under a scope, at this price and limit; `rate` is what it may cost. With a
+    `count` above 1 it is a gang: so many at once, in one domain, each up to the limit."""
 
     scope: str
     price: int
@@ -38,6 +39,8 @@ class Wish(msgspec.Struct, frozen=True):
     why: str = ""
     figures: tuple[float, ...] = ()
     rate: int = 0
+    count: int = 1
+    within: int | None = None
 
     def limited(self, limit: int) -> Wish:
         return replace(self, price=min(self.price, limit), limit=limit)

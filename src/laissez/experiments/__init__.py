@@ -3,7 +3,7 @@
 What all of them share lies here:
 
 processes, runs           many tasks on all cores, and each of them only once
-metrics                   what one run of a contract was like
+metrics, gang_waits       what one run of a contract was like
 intervals, summaries      what a few seeds say about all
 picture_file, page        what a picture is written as, and the paper, ink and legend of all of them
 contract_pictures         how a contract is drawn, and contracts beside each other

@@ -40,6 +40,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from laissez.experiments.gang_waits import GangWait, gang_waits
 from laissez.experiments.intervals import quantile
 from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.performance.application import US_PER_S
@@ -116,6 +117,8 @@ class Metrics(msgspec.Struct, frozen=True):
     """Jain's index over retention."""
     starved: int
     starved_share: float
+    gangs: dict[str, GangWait] = {}
+    """Of jobs of a fixed size, how long each waited for its nodes."""
 
 
 def measure(setting: Setting, alone: Mapping[str, Reference], history: History) -> Metrics:
@@ -144,6 +147,7 @@ def measure(setting: Setting, alone: Mapping[str, Reference], history: History) 
         fairness=fairness(shares),
         starved=starved,
         starved_share=starved / len(shares),
+        gangs=gang_waits(setting, history),
     )
 
 

@@ -7,6 +7,7 @@ from statistics import fmean
 
 import msgspec
 
+from laissez.experiments.gang_waits import GangWaits, summed_up
 from laissez.experiments.intervals import Interval, mean_interval, quantile, ratio
 from laissez.experiments.metrics import Metrics, Moves, Quartiles, Throughput
 
@@ -56,6 +57,8 @@ class ContractSummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     fairness: float | None = None
     starved: float | None = None
     starved_share: float | None = None
+    gangs: GangWaits | None = None
+    """Of the jobs of a fixed size of all seeds, if there are any."""
     ci95_of: dict[str, Sides] | None = None
     """The intervals of all other figures by their names, such as `moves.displaced`; none of a
     single seed."""
@@ -99,6 +102,7 @@ def _with_metrics(retained: ContractSummary, found: Sequence[Metrics]) -> Contra
         p25=quantile(shares, 0.25),
         median=quantile(shares, 0.5),
         p75=quantile(shares, 0.75),
+        gangs=summed_up(wait for each in found for wait in each.gangs.values()),
         retention_per_dollar=None if per_dollar is None else per_dollar.estimate,
         **{name: its.estimate for name, its in means.items() if "." not in name},
         **{group: part(group) for group in ("throughput", "moves", "volatility")},

@@ -17,13 +17,19 @@ from laissez.experiments.summaries import ContractSummary
 from laissez.model.message import Message
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
+from laissez.performance.application import US_PER_S
 from laissez.simulation.contracts.setting import Setting
 from laissez.simulation.demand.projects import Class, Project
 from laissez.simulation.life.life import Life
 from laissez.simulation.scenarios.regimes import Alone
 from laissez.simulation.scenarios.scenario import Scenario
 
-ENOUGH: dict[Class, float] = {"inference": 0.6, "training": 0.99, "batch": 0.99}
+ENOUGH: dict[Class, float] = {
+    "inference": 0.6,
+    "training": 0.99,
+    "batch": 0.99,
+    "rigid": 0.99,
+}
 """Who gets less than this done alone asks for more than the cluster can do. Even a service that has
 enough of it is late when it begins, and when a burst comes."""
 
@@ -228,6 +234,7 @@ def compare_report(
     found: ScenarioCompared, comparison: ScenarioComparison
 ) -> Iterator[RenderableType]:
     yield _contracts(found)
+    yield from _gangs(found)
     yield ""
     yield _by_tenant(found)
     yield ""
@@ -314,8 +321,33 @@ def _verdict(other: str, mine: float, its: float, found: Interval, seeds: int) -
     return f"{both}: {share} ({low:.0%} to {high:.0%})."
 
 
+def _gangs(found: ScenarioCompared) -> Iterator[RenderableType]:
+    """How long jobs of a fixed size wait, if there are any."""
+    waits = {name: its.gangs for name, its in found.contracts.items() if its.gangs is not None}
+    if not waits:
+        return
+    columns = ("jobs", "wait\nmedian", "wait\n95%", "until they\nstart", "stopped", "starved")
+    rows = [
+        [
+            name,
+            str(its.jobs),
+            *(
+                show_duration(round(each) * US_PER_S)
+                for each in (its.wait_p50_s, its.wait_p95_s, its.first_wait_p50_s)
+            ),
+            str(its.stops),
+            str(its.starved),
+        ]
+        for name, its in waits.items()
+    ]
+    yield ""
+    title = "Jobs of a fixed size"
+    yield table("contract", *columns, rows=rows, right=columns, title=title)
+
+
 def run_report(found: ScenarioCompared, contract: str) -> Iterator[RenderableType]:
     yield _contracts(found)
+    yield from _gangs(found)
     yield ""
     columns = ("retention", "node-\nhours", "alone", "paid", "budget", "nodes\nlost")
     rows = [

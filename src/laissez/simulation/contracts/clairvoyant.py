@@ -19,6 +19,8 @@ brings, and how many node-seconds of which kinds it takes.
   nodes, for each kind. Of nodes that come and go their mean brings no less. Two kinds together are
   never faster than the sum of both (`laissez.performance.training.worth`).
 - Batch: one node at a time. The piece is that node's time, and there is a way for each kind.
+- A rigid job: the same, of all its nodes at a time, though here they need not lie together, and a
+  part of them does that part of the work.
 
 What all pieces of a slot take of a kind is no more than there are nodes of it, for so long.
 """
@@ -42,7 +44,7 @@ from laissez.performance.training import Distance, Setup
 from laissez.performance.training.options import options
 from laissez.performance.training.search import fastest
 from laissez.simulation.contracts.setting import Setting
-from laissez.simulation.demand.projects import Batch, Project, Serving, Training
+from laissez.simulation.demand.projects import Project, Rigid, Serving, Training
 
 if TYPE_CHECKING:
     from highspy import HighsLp
@@ -113,7 +115,9 @@ def _work_of(project: Project, setting: Setting) -> tuple[Pieces, float]:
         return _requests(labour, kinds), labour.spec.cold_start_s
     if isinstance(labour, Training):
         return _samples(labour, setting.resources), labour.spec.reconfigure_s
-    return _one_node(labour, kinds), labour.cold_start_s
+    if isinstance(labour, Rigid):
+        return _crew(labour.spec.work, kinds, labour.spec.count), labour.spec.cold_start_s
+    return _crew(Work(labour.hours, labour.speeds), kinds, 1), labour.cold_start_s
 
 
 # Inference ------------------------------------------------------------------------------------
@@ -261,17 +265,17 @@ def samples_per_s(setup: Setup, kind: str, sizes: Sizes, nodes: int) -> float:
     return best
 
 
-# Batch ----------------------------------------------------------------------------------------
+# Batch and rigid jobs -------------------------------------------------------------------------
 
 
-def _one_node(labour: Batch, kinds: tuple[str, ...]) -> Pieces:
-    work = Work(labour.hours, labour.speeds)
+def _crew(work: Work, kinds: tuple[str, ...], count: int) -> Pieces:
+    """So many nodes at a time."""
     speeds_ppm = {kind: ppm for kind, ppm in work.speeds_ppm.items() if kind in kinds}
 
     def pieces(from_us: int, to_us: int) -> Iterator[Piece]:
         span_us = to_us - from_us
         yield [
-            Way(ppm * span_us / work.units, {kind: span_us / US_PER_S})
+            Way(ppm * span_us / work.units, {kind: count * span_us / US_PER_S})
             for kind, ppm in speeds_ppm.items()
         ]
 

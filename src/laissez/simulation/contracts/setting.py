@@ -33,6 +33,14 @@ class Prices(msgspec.Struct, frozen=True):
     base: Mapping[str, int]
 
 
+class MarketGuards(msgspec.Struct, frozen=True):
+    """Of the market in a tree: how long before it loses a node its holder is told, and for how long
+    whoever wins one is bound to it."""
+
+    notice_us: int | None = None
+    commit_us: int | None = None
+
+
 class Setting(msgspec.Struct, frozen=True):
     resources: tuple[str, ...]
     prices: Prices
@@ -41,6 +49,8 @@ class Setting(msgspec.Struct, frozen=True):
     """In micro-dollars, by project."""
     horizon_us: int
     period_us: int = 10_000_000
+    guards: Mapping[str, MarketGuards] = {}
+    """By tree; under other contracts they mean nothing."""
 
     def alone(self, project: Project) -> Setting:
         """The whole cluster for one of them, whatever it costs."""

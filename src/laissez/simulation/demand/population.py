@@ -67,7 +67,7 @@ def project(seed: int, number: int, requests: Requests) -> Project:
     kind = CLASSES[chance.randrange(len(CLASSES))]
     name = f"{kind}-{number}"
     if kind == "inference":
-        return _inference(name, seed, number, requests)
+        return inference(name, seed, number, requests)
     if kind == "training":
         return training(name, seed, number)
     return _batch(name, seed, number)
@@ -89,7 +89,8 @@ def _servable() -> tuple[tuple[str, str], ...]:
     )
 
 
-def _inference(name: str, seed: int, number: int, requests: Requests) -> Project:
+def inference(name: str, seed: int, number: int, requests: Requests) -> Project:
+    """A service that needs 2 to 6 H100s on average."""
     chance = stream(seed, "inference", number)
     model, chosen = _servable()[chance.randrange(len(_servable()))]
     service = SERVICES[chance.randrange(len(SERVICES))]

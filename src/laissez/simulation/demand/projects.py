@@ -19,12 +19,14 @@ import msgspec
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.deadline import deadline_adapter
 from laissez.adapters.econ import EconAdapter
+from laissez.adapters.gang import GangAdapter
 from laissez.adapters.intent import TradingTerms
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.training import TRAINING_PRICING, TrainingAdapter
 from laissez.performance.application import US_PER_S, Application
 from laissez.performance.batch import BatchJob, Work
 from laissez.performance.inference import InferenceService, InferenceSpec, LoadTrace
+from laissez.performance.rigid import RigidJob, RigidSpec
 from laissez.performance.training import TrainingJob, TrainingSpec
 from laissez.performance.training.planner import planner_of
 from laissez.simulation.demand.oblivious import ObliviousJob
@@ -32,10 +34,17 @@ from laissez.simulation.demand.oblivious import ObliviousJob
 SECONDS_PER_HOUR = 3_600
 US_PER_HOUR = SECONDS_PER_HOUR * US_PER_S
 
-Class = Literal["inference", "training", "batch"]
+Class = Literal["inference", "training", "batch", "rigid"]
 Bidding = Literal["aware", "anywhere", "oblivious"]
 """Training that knows of distances bids for nodes near those that it has; or for any, though it
 makes the best of where they are; or it does not know of distances at all."""
+
+
+class GangSize(msgspec.Struct, frozen=True):
+    """So many nodes at once, of one domain: a scope whose path has so many names."""
+
+    count: int
+    within: int
 
 
 class Labour(Protocol):
@@ -49,6 +58,10 @@ class Labour(Protocol):
     def is_preemptible(self) -> bool:
         """Whether such a contract may take its nodes for those."""
 
+    @property
+    def gang(self) -> GangSize | None:
+        """What it needs at once; None if it takes nodes one by one."""
+
     def begin(self, at_us: int) -> Application:
         """A new application that does this work."""
 
@@ -59,7 +72,15 @@ class Labour(Protocol):
         """What is done so far."""
 
 
-class Serving(msgspec.Struct, frozen=True, tag="inference"):
+class Elastic(msgspec.Struct, frozen=True):
+    """Labour of whoever does with any number of nodes as much as they allow."""
+
+    @property
+    def gang(self) -> None:
+        return None
+
+
+class Serving(Elastic, frozen=True, tag="inference"):
     """An inference service; the instants of its trace are those of the simulation."""
 
     spec: InferenceSpec
@@ -88,7 +109,7 @@ class Serving(msgspec.Struct, frozen=True, tag="inference"):
         return app.tally.within
 
 
-class Training(msgspec.Struct, frozen=True, tag="training"):
+class Training(Elastic, frozen=True, tag="training"):
     """A training job."""
 
     spec: TrainingSpec
@@ -116,7 +137,7 @@ class Training(msgspec.Struct, frozen=True, tag="training"):
         return min(1.0, app.samples_done / self.spec.samples)
 
 
-class Batch(msgspec.Struct, frozen=True, tag="batch"):
+class Batch(Elastic, frozen=True, tag="batch"):
     """A batch job on one node."""
 
     hours: float
@@ -151,18 +172,53 @@ class Batch(msgspec.Struct, frozen=True, tag="batch"):
         return app.done_share
 
 
+class Rigid(msgspec.Struct, frozen=True, tag="rigid"):
+    """A training job of a fixed size: so many nodes of one domain, or it does not run. If it has
+    waited longer than its patience it counts as starved, also if it starts after that."""
+
+    spec: RigidSpec
+    patience_us: int | None = None
+    pricing: Pricing = Pricing()
+    may_preempt: bool = False
+    is_preemptible: bool = True
+
+    @property
+    def gang(self) -> GangSize:
+        return GangSize(self.spec.count, self.spec.within)
+
+    @property
+    def node_hours(self) -> float:
+        """All of its work, in hours of nodes of the first kind."""
+        return self.spec.work.hours * self.spec.count
+
+    def begin(self, at_us: int) -> RigidJob:
+        return RigidJob(self.spec, at_us)
+
+    def adapter(self, app: RigidJob, terms: TradingTerms, worth_micros: int) -> Adapter:
+        """A unit is an hour of a whole crew."""
+        return GangAdapter(terms, worth_micros / self.spec.work.hours, self.pricing)
+
+    def performance(self, app: RigidJob) -> float:
+        return app.done_share
+
+
 class Project(msgspec.Struct, frozen=True):
     """Who wants what done, from when to when."""
 
     name: str
     arrives_us: int
     ends_us: int
-    labour: Serving | Training | Batch
+    labour: Serving | Training | Batch | Rigid
     scopes: tuple[str, ...] = ("h100", "a100")
 
     @property
     def kind(self) -> Class:
         """Of its work, as a scenario calls it."""
-        if isinstance(self.labour, Serving):
-            return "inference"
-        return "training" if isinstance(self.labour, Training) else "batch"
+        match self.labour:
+            case Serving():
+                return "inference"
+            case Training():
+                return "training"
+            case Rigid():
+                return "rigid"
+        return "batch"

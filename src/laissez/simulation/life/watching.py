@@ -81,6 +81,7 @@ class WatchedLabour:
         self._diary = diary
         self.may_preempt = labour.may_preempt
         self.is_preemptible = labour.is_preemptible
+        self.gang = labour.gang
 
     def begin(self, at_us: int) -> WatchedApplication:
         return WatchedApplication(self._labour.begin(at_us), self._labour, self._diary)

@@ -15,6 +15,7 @@ A crowd is drawn from the population of our study, beside the tenants that are n
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from math import prod
@@ -29,6 +30,7 @@ from laissez.documents import (
     BadField,
     Document,
     DollarsPerHour,
+    Duration,
     Problem,
     duration,
     read,
@@ -37,7 +39,7 @@ from laissez.model.paths import tree_of
 from laissez.performance.application import US_PER_S
 from laissez.simulation.contracts.recording import tenant_for
 from laissez.simulation.contracts.registry import CLAIRVOYANT, CONTRACTS
-from laissez.simulation.contracts.setting import Prices, Setting, nodes_of
+from laissez.simulation.contracts.setting import MarketGuards, Prices, Setting, nodes_of
 from laissez.simulation.demand import population
 from laissez.simulation.demand.fitted import FittedRequests
 from laissez.simulation.demand.projects import US_PER_HOUR, Project
@@ -68,6 +70,12 @@ class PoliciesSpec(msgspec.Struct, frozen=True, kw_only=True):
     inference: PolicySpec = PolicySpec()
     training: PolicySpec = PolicySpec()
     batch: PolicySpec = PolicySpec()
+    rigid: PolicySpec = PolicySpec()
+
+
+class MarketGuardSpec(msgspec.Struct, frozen=True, kw_only=True):
+    notice: Annotated[Duration, Meta(ge=0)] | None = None
+    commit: Annotated[Duration, Meta(ge=0)] | None = None
 
 
 class CrowdSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +93,7 @@ class ScenarioSpec(msgspec.Struct, frozen=True, kw_only=True):
     period: Annotated[int, duration("s"), Meta(ge=PERIOD_US_MIN)] = 10 * US_PER_S
     contracts: tuple[str, ...] = tuple(CONTRACTS)
     policies: PoliciesSpec = PoliciesSpec()
+    guards: dict[str, MarketGuardSpec] = {}
     tenants: tuple[TenantSpec, ...] = ()
     crowd: CrowdSpec | None = None
 
@@ -144,7 +153,9 @@ class Scenario:
             self.spec.duration,
             folder,
             {kind: getattr(self.spec.policies, kind) for kind in PoliciesSpec.__struct_fields__},
+            _largest_domains(self._cluster.resources),
         )
+        self._guards = self._found_guards()
         self._check()
 
     @property
@@ -216,6 +227,7 @@ class Scenario:
             budgets or {},
             spec.duration,
             spec.period,
+            self._guards,
         )
 
     # What the file says, checked --------------------------------------------------------------
@@ -229,12 +241,7 @@ class Scenario:
 
     def _prices(self) -> Prices:
         usual, said = regimes.prices(), self.spec.prices
-        for tree in said:
-            if tree not in self._cluster.levels:
-                trees = ", ".join(self._cluster.levels)
-                raise self._document.wrong(
-                    ("prices", tree), f"there is no tree {tree!r}; the cluster has {trees}"
-                )
+        self._check_trees("prices", said)
         on_demand, spot, base = {}, {}, {}
         for tree in self._cluster.levels:
             given = said.get(tree, PriceSpec())
@@ -251,6 +258,20 @@ class Scenario:
             floor = self._cluster.floors.get(tree, round(listed * BASE_SHARE))
             base[tree] = floor if given.base is None else given.base
         return Prices(on_demand, spot, base)
+
+    def _found_guards(self) -> dict[str, MarketGuards]:
+        self._check_trees("guards", self.spec.guards)
+        return {
+            tree: MarketGuards(each.notice, each.commit) for tree, each in self.spec.guards.items()
+        }
+
+    def _check_trees(self, field: str, said: Iterable[str]) -> None:
+        for tree in said:
+            if tree not in self._cluster.levels:
+                trees = ", ".join(self._cluster.levels)
+                raise self._document.wrong(
+                    (field, tree), f"there is no tree {tree!r}; the cluster has {trees}"
+                )
 
     def _place_of(self, tree: str) -> tuple[str, ...]:
         """Where the file speaks of a tree that it gives no price."""
@@ -319,6 +340,19 @@ def read_scenario(text: str, *, file_name: str, folder: Path) -> Scenario:
     """What a text says, or BadDocument with what is wrong with it; other files that it names are
     looked for in `folder`."""
     return Scenario(read(text, ScenarioSpec, file_name=file_name), text, folder)
+
+
+def _largest_domains(resources: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """By tree, how many nodes the largest domain has whose path has one name, two, and so on."""
+    counts: dict[str, list[Counter[str]]] = {}
+    for resource in resources:
+        names = resource.split("/")
+        levels = counts.setdefault(names[0], [])
+        for depth in range(1, len(names)):
+            if depth > len(levels):
+                levels.append(Counter())
+            levels[depth - 1]["/".join(names[:depth])] += 1
+    return {tree: tuple(max(each.values()) for each in levels) for tree, levels in counts.items()}
 
 
 def _gpus(number: int) -> str:

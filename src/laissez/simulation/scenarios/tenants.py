@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from laissez.adapters.pricing import Pricing
 from laissez.documents import BadField, Dollars, Duration, Share, duration
 from laissez.performance.application import US_PER_S
+from laissez.performance.batch import Work
 from laissez.performance.inference import (
     Hardware,
     InferenceSpec,
@@ -32,10 +33,18 @@ from laissez.performance.inference import (
     profiled,
 )
 from laissez.performance.inference.capacity import NodeRates, node_rates
+from laissez.performance.rigid import RigidSpec
 from laissez.performance.training import Setup, TrainingSpec
 from laissez.performance.training.planner import planner_of
 from laissez.simulation.demand import population
-from laissez.simulation.demand.projects import US_PER_HOUR, Batch, Project, Serving, Training
+from laissez.simulation.demand.projects import (
+    US_PER_HOUR,
+    Batch,
+    Project,
+    Rigid,
+    Serving,
+    Training,
+)
 from laissez.simulation.demand.requests import Requests
 from laissez.simulation.kernel.streams import stream
 from laissez.simulation.scenarios.loads import LoadSpec, Positive
@@ -72,6 +81,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     duration_us: int
     folder: Path
     policies: Mapping[str, PolicySpec]
+    largest_domains: Mapping[str, tuple[int, ...]]
+    """By tree, how many nodes the largest domain has whose path has one name, two, and so on."""
 
 
 class Coming(msgspec.Struct, frozen=True):
@@ -134,7 +145,7 @@ class _Tenant(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
         """By tree, as how many GPUs it counts a node; nothing if it knows only how fast one is."""
         return {}
 
-    def labour(self, coming: Coming, around: Surroundings) -> Serving | Training | Batch:
+    def labour(self, coming: Coming, around: Surroundings) -> Serving | Training | Batch | Rigid:
         raise NotImplementedError
 
     def _life_us(self, around: Surroundings) -> int:
@@ -343,7 +354,68 @@ class BatchTenant(_Tenant, frozen=True, kw_only=True, tag="batch"):
         )
 
 
-TenantSpec = InferenceTenant | TrainingTenant | BatchTenant
+class RigidTenant(_Tenant, frozen=True, kw_only=True, tag="rigid"):
+    """`nodes` all at once, in one domain of the level `within`, or anywhere in a tree; `work` is
+    the time on all of them, of the first kind in `speeds`."""
+
+    nodes_field: ClassVar[str] = "speeds"
+
+    nodes: Annotated[int, Meta(ge=1, le=10_000)]
+    within: str | None = None
+    work: Minutes
+    speeds: Annotated[dict[str, Positive], Meta(min_length=1)] | None = None
+    deadline: Minutes | None = None
+    patience: Minutes | None = None
+    cold_start: Duration = 120 * US_PER_S
+    checkpoint_every: Span = 300 * US_PER_S
+
+    def kinds(self, around: Surroundings) -> dict[str, float]:
+        return _in_cluster("speeds", self.speeds, population.SPEEDS, around, example="1.0")
+
+    def labour(self, coming: Coming, around: Surroundings) -> Rigid:
+        kinds = self.kinds(around)
+        spec = RigidSpec(
+            Work(self.work / US_PER_HOUR, kinds),
+            self.nodes,
+            self._within(kinds, around),
+            coming.ends_us,
+            self.cold_start / US_PER_S,
+            self.checkpoint_every / US_PER_S,
+        )
+        return Rigid(spec, self.patience)
+
+    def _within(self, kinds: Iterable[str], around: Surroundings) -> int:
+        """As how many names the path of a domain has."""
+        depths = {tree: self._depth(tree, around.levels[tree]) for tree in kinds}
+        first, depth = next(iter(depths.items()))
+        for tree, other in depths.items():
+            if other != depth:
+                raise BadField(
+                    "within",
+                    f"{self.within!r} is another level in {tree} than in {first}; describe both "
+                    "alike, or name one tree in 'speeds'",
+                )
+        largest = {tree: around.largest_domains[tree][depth - 1] for tree in depths}
+        tree, most = max(largest.items(), key=lambda each: each[1])
+        if self.nodes > most:
+            where = tree if self.within is None else f"the largest {self.within} of {tree}"
+            raise BadField(
+                "nodes",
+                f"{where} has {most}, so {self.nodes} at once never fit; write fewer, or a wider "
+                "level in 'within'",
+            )
+        return depth
+
+    def _depth(self, tree: str, levels: tuple[str, ...]) -> int:
+        if self.within is None:
+            return 1
+        if self.within not in levels:
+            known = f"it has {', '.join(levels)}" if levels else "it has none above its nodes"
+            raise BadField("within", f"{tree} has no level {self.within!r}; {known}")
+        return levels.index(self.within) + 2
+
+
+TenantSpec = InferenceTenant | TrainingTenant | BatchTenant | RigidTenant
 
 
 def _in_cluster(

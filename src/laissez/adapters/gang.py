@@ -1,0 +1,120 @@
+"""Trades for a rigid job: a gang order for all of its nodes, and limits for its crew as a whole.
+
+To start, it asks for all nodes at once, of the kind of which a whole crew is worth most beyond what
+it costs, and offers for each its part of that. A gang presses on nobody, so there is nothing to be
+gained by offering less. Its limit is what it can pay: the wall counts a gang as all of its nodes.
+
+To keep, the crew is worth what all of it does, and what stopping costs; each node is held at its
+part of it. If one is lost the others are of no use, so they are given back at once; and if all of
+them together cost more than they are worth, it leaves. Of what it holds without a crew it keeps
+only what waits for nodes that are promised to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laissez.adapters.adapter import Trader
+from laissez.adapters.asking import ScopeToAsk, scope_to_ask
+from laissez.adapters.econ import WHY_KEPT, restart_of
+from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
+from laissez.adapters.pricing import Pricing
+from laissez.adapters.view import MarketView
+from laissez.adapters.wall import FOR_ORDERS
+from laissez.model import Holding
+from laissez.model.paths import tree_of
+from laissez.model.values import MICROS_PER_DOLLAR
+from laissez.performance.rigid import RigidJob
+
+WHY_WANTED = "{:.0f} nodes at once are worth ${:.2f}/h now, ${:.2f}/h at full use"
+WHY_LEFT = "its crew of {} costs ${:.2f} an hour; it and a new start are worth ${:.2f}"
+WHY_BROKEN = "its crew is not whole, and without the others it is of no use"
+
+
+class GangAdapter(Trader, frozen=True):
+    """`micros_per_unit` is what an hour of a whole crew is worth."""
+
+    micros_per_unit: float
+    pricing: Pricing = Pricing()
+
+    def decide(self, app: RigidJob, view: MarketView) -> Intent:
+        held = own_holdings(self.terms, view)
+        if app.crew:
+            return self._kept(app, view, [each for each in held if each.resource in app.crew])
+        if held and self._is_gathering(app, view, held):
+            return Intent(tuple(Keep(each.resource, each.limit) for each in held))
+        wish = self._wish(app, view)
+        return Intent((), () if wish is None else (wish,), WHY_BROKEN)
+
+    def value(self, view: MarketView, spend_micros_per_hour: int) -> float:
+        """What a unit is worth an hour to somebody who spends so much."""
+        budget = self.terms.budget
+        pace = 1.0 if budget is None else budget.pace(view, spend_micros_per_hour)
+        return self.micros_per_unit * pace
+
+    # Keeping ----------------------------------------------------------------------------------
+
+    def _kept(self, app: RigidJob, view: MarketView, crew: Sequence[Holding]) -> Intent:
+        cost = sum(each.rate for each in crew)
+        value = self.value(view, cost)
+        first = app.crew[0]
+        limit = self.pricing.limit(
+            value * app.worth_of_crew.now,
+            restart_of(app, first),
+            app.since_checkpoint_s(first),
+            cost,
+            at_stake=value * app.at_stake(first),
+            ends_in_s=app.ends_in_s(first),
+        )
+        if cost > limit:
+            figures = (len(crew), cost / MICROS_PER_DOLLAR, limit / MICROS_PER_DOLLAR)
+            return Intent(why_release=WHY_LEFT.format(*figures), is_too_dear=True)
+        each_limit = max(1, int(limit / len(crew)), *(each.rate for each in crew))
+        dollars = value * app.worth_of_crew.now / MICROS_PER_DOLLAR
+        figures_kept = (dollars, app.since_checkpoint_s(first))
+        keep = (Keep(each.resource, each_limit, WHY_KEPT, figures_kept) for each in crew)
+        return Intent(tuple(keep), why_release="it is redundant")
+
+    def _is_gathering(self, app: RigidJob, view: MarketView, held: Sequence[Holding]) -> bool:
+        """The rest of its crew is promised to it, and comes when its holders have left."""
+        return False  # a view tells of promises once the market makes any
+
+    # Growing ----------------------------------------------------------------------------------
+
+    def _wish(self, app: RigidJob, view: MarketView) -> Wish | None:
+        """For all of its nodes, in one tree: if two gangs were filled, one would be too many."""
+        found = [
+            wish
+            for scope in self.terms.scopes
+            if tree_of(scope) in app.kinds
+            and (place := scope_to_ask(view, scope)) is not None
+            and (wish := self._offer(app, view, place)) is not None
+        ]
+        return max(found, key=lambda wish: wish.limit - wish.rate, default=None)
+
+    def _offer(self, app: RigidJob, view: MarketView, place: ScopeToAsk) -> Wish | None:
+        spec, cost = app.spec, app.spec.count * place.rate
+        worth = app.worth_of_all(tree_of(place.scope))
+        value = self.value(view, cost)
+        starts_in_s, ends_in_s = app.cold_start_s(place.scope), app.ends_in_s(place.scope)
+        bid = self.pricing.bid(value * worth.now, starts_in_s, cost, ends_in_s)
+        full = self.pricing.idle(value * worth.full, starts_in_s, ends_in_s)
+        if place.is_free and full >= cost:
+            bid = max(bid, float(cost))
+        limit = int(bid / spec.count)
+        if self.terms.budget is not None:
+            wall = self.terms.budget.affordable_rate(view, self.terms.period_us)
+            limit = min(limit, int(FOR_ORDERS * wall) // spec.count)
+        if limit < 1:
+            return None
+        dollars = (value * each / MICROS_PER_DOLLAR for each in worth)
+        return Wish(
+            place.scope,
+            limit,
+            limit,
+            WHY_WANTED,
+            (float(spec.count), *dollars),
+            place.rate,
+            spec.count,
+            spec.within,
+        )
