@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from laissez.market.book import Order
 from laissez.market.calls import call, drop_promise
-from laissez.market.gangs import Candidate, best_candidate, choose, collect, rank
+from laissez.market.gangs import FittingGang, best_candidate, choose, collect, rank
 from laissez.market.handover import hand_over, remove_order
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_and_winner, floor_at, uncapped_rate
@@ -88,7 +88,7 @@ def _beats(order: Order, incumbent: Order) -> bool:
 
 def fill(
     state: State,
-    candidate: Candidate,
+    candidate: FittingGang,
     events: list[Event],
     *,
     freed: Leaf | None = None,
@@ -129,7 +129,7 @@ def fill_gangs(state: State, events: list[Event]) -> None:
             is_over = not gang.live or gang.expires == state.now
             leaves = None if is_over else choose(state, gang)
             if leaves is not None:
-                fill(state, Candidate(gang, leaves), events)
+                fill(state, FittingGang(gang, leaves), events)
                 break
         notes.searches |= searches
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laissez.market.asks import Level
+from laissez.market.asks import GangLevel
 from laissez.market.book import Book, Gang, Order
 from laissez.market.charges import ChargeTrace, called_difference, spared_by_hold
 from laissez.market.gangs import note_ask, note_order_gone
@@ -219,12 +219,12 @@ def _remove_from_book(state: State, order: Order, node: Leaf | Scope) -> None:
             forget_if_blank(state, node)
 
 
-def level_at(state: State, node: Leaf | Scope, within: int) -> Level:
+def level_at(state: State, node: Leaf | Scope, within: int) -> GangLevel:
     """The level of a node's tree at which gangs have domains of so many names."""
     levels = state.levels.setdefault(node.tree.name, {})
     level = levels.get(within)
     if level is None:
         root = state.nodes[node.tree.name]
         assert isinstance(root, Scope)
-        level = levels[within] = Level(root, within)
+        level = levels[within] = GangLevel(root, within)
     return level

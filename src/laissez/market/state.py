@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from laissez.market.asks import Level, Notes
+from laissez.market.asks import GangLevel, Notes
 from laissez.market.book import Book, Order
 from laissez.market.guards import GuardedTree
 from laissez.market.nodes import Leaf, Scope
@@ -83,7 +83,7 @@ class State:
         self.accounts: dict[str, Account] = {}
         self.agenda = agenda
         self.revenue_settled = 0
-        self.levels: dict[str, dict[int, Level]] = {}
+        self.levels: dict[str, dict[int, GangLevel]] = {}
         self.notes = Notes()
 
     def next_sequence(self) -> int:
