@@ -44,6 +44,7 @@ check: .venv/.ready ## lint, format, types, imports, docs
 
 bench: .venv/.ready ## measure the market, the policies, the adapters, the simulator, the service
 	@$(BIN)/python benchmarks/market.py
+	@$(BIN)/python benchmarks/gangs.py
 	@$(BIN)/python benchmarks/deadline.py
 	@$(BIN)/python benchmarks/adapters.py
 	@$(BIN)/python benchmarks/adapter_lines.py

@@ -48,7 +48,7 @@ def kinds(events: tuple[Event, ...]) -> list[type]:
 
 def accepted_price(events: tuple[Event, ...]) -> int:
     posted = events[0]
-    assert isinstance(posted, Placed | Amended)
+    assert isinstance(posted, Placed | Amended) and posted.price is not None
     return posted.price
 
 
