@@ -2,26 +2,38 @@
 
 The fast market is compared with this one, event by event and answer by answer. So nothing here
 is clever: no summaries, no heaps, no caches. An order is looked at for every leaf it covers, a
-leaf's floor, rate and winner are worked out from all floors and all orders each time somebody
-asks, the next timer is the least of all timers, and every holding is charged at every instant at
-which anything happens. Where a function reads like a sentence of the market contract (or of
-`docs/decisions.md`), it is meant to be that sentence.
+gang for every leaf of every domain, a leaf's floor and rate are worked out from all floors and all
+orders each time somebody asks, the next timer is the least of all timers, and every holding is
+charged at every instant at which anything happens. Where a function reads like a sentence of the
+market contract (or of `docs/decisions.md`), it is meant to be that sentence.
+
+`naive_state.py` is what it knows and what can be asked, `naive_handover.py` how a leaf changes
+hands; here are the commands, and time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from laissez import model
-from laissez.model import Code, Command, Event, Segment, Settled, Unanswerable
-from laissez.model.events import Reason
-from laissez.model.values import Cause
+from laissez.model import Code, Command, Event
+from naive_handover import NaiveHandover
+from naive_state import (
+    DEEPEST,
+    Floor,
+    Guard,
+    Leaf,
+    Order,
+    ancestors,
+    covers,
+    depth,
+    is_amount,
+    parent,
+    root,
+)
 
-ABOVE_THE_ROOTS = ""
-DEEPEST = 128
-TOO_MUCH = 2**63
+DAY = 86_400_000_000
 
 
 class Refused(Exception):
@@ -32,64 +44,9 @@ class Refused(Exception):
         self.code = code
 
 
-@dataclass
-class Order:
-    tenant: str
-    id: str
-    scope: str
-    price: int
-    limit: int
-    expires: int | None
-    sequence: int
-
-
-@dataclass
-class Holding:
-    """One tenant's time with one leaf; `segments` are what is not yet settled of it."""
-
-    tenant: str
-    limit: int
-    won_with: int
-    sequence: int
-    since: int
-    charged_to: int
-    hold_ends: int | None  # None when there is no hold, or when it is over
-    limit_put_off: bool = False  # in the hold, the limit was last set below the rate
-    segments: list[Segment] = field(default_factory=list)
-
-
-@dataclass
-class Leaf:
-    path: str
-    attributes: tuple[tuple[str, str], ...]
-    holding: Holding | None = None
-
-    @property
-    def owner(self) -> str | None:
-        return self.holding.tenant if self.holding else None
-
-
-@dataclass
-class Floor:
-    scope: str
-    standing: int = 0
-    asked: int = 0
-    sequence: int = 0
-    moved: int = 0  # when it last moved, or was left on its way by a command
-    window: int | None = None  # the window in which `stood` was read, None if it was not
-    stood: int = 0
-
-
-@dataclass(frozen=True)
-class Guard:
-    rise: int | None = None
-    fall: int | None = None
-    hold: int | None = None
-    window: int | None = None
-
-
-def is_amount(value: object, lowest: int) -> bool:
-    return type(value) is int and lowest <= value < TOO_MUCH
+def check(rule: bool, code: Code) -> None:
+    if not rule:
+        raise Refused(code)
 
 
 def is_name(value: object) -> bool:
@@ -110,65 +67,7 @@ def is_attributes(value: object) -> bool:
     )
 
 
-def check(rule: bool, code: Code) -> None:
-    if not rule:
-        raise Refused(code)
-
-
-def cannot_say(code: Code) -> NoReturn:
-    raise Unanswerable(code, str(code))
-
-
-def parent(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def root(path: str) -> str:
-    return path.partition("/")[0]
-
-
-def ancestors(path: str) -> list[str]:
-    """The proper ancestors of a path, root first."""
-    segments = path.split("/")
-    return ["/".join(segments[:depth]) for depth in range(1, len(segments))]
-
-
-def depth(path: str) -> int:
-    return len(path.split("/"))
-
-
-def covers(scope: str, path: str) -> bool:
-    return path == scope or path.startswith(scope + "/")
-
-
-def joined(segments: Sequence[Segment], new: Segment) -> list[Segment]:
-    """The segments with one more at their end: none if it is empty, one longer if it is equal."""
-    start, end, rate, cause = new
-    if start == end:
-        return list(segments)
-    if segments and segments[-1][2:] == (rate, cause):
-        return [*segments[:-1], (segments[-1][0], end, rate, cause)]
-    return [*segments, new]
-
-
-def charge_of(segments: Sequence[Segment]) -> int:
-    return sum((end - start) * rate for start, end, rate, _ in segments)
-
-
-class NaiveMarket:
-    def __init__(self) -> None:
-        self.now = 0
-        self.sequence = 0
-        self.children: dict[str, list[str]] = {ABOVE_THE_ROOTS: []}  # of every inner scope
-        self.resources: dict[str, Leaf] = {}
-        self.orders: dict[str, Order] = {}
-        self.floors: dict[str, Floor] = {}
-        self.guards: dict[str, Guard] = {}
-        self.references: dict[str, tuple[int, int]] = {}  # scope: (window, quote or 0)
-        self.statements: list[Settled] = []
-        self.acted: list[str] = []
-        self.events: list[Event] = []
-
+class NaiveMarket(NaiveHandover):
     # The changing calls
 
     def set_floor(self, scope: Any, floor: Any, *, at: Any) -> tuple[Event, ...]:
@@ -191,8 +90,11 @@ class NaiveMarket:
         order: Any,
         at: Any,
         expires: Any = None,
+        count: Any = 1,
+        within: Any = None,
     ) -> tuple[Event, ...]:
-        return self.apply(model.Place(at, tenant, order, scope, price, limit, expires))
+        terms = price, limit, expires, count, within
+        return self.apply(model.Place(at, tenant, order, scope, *terms))
 
     def amend(
         self,
@@ -226,9 +128,11 @@ class NaiveMarket:
         fall: Any = None,
         hold: Any = None,
         window: Any = None,
+        notice: Any = None,
+        commit: Any = None,
         at: Any,
     ) -> tuple[Event, ...]:
-        return self.apply(model.SetGuard(at, tree, rise, fall, hold, window))
+        return self.apply(model.SetGuard(at, tree, rise, fall, hold, window, notice, commit))
 
     def advance(self, *, at: Any) -> tuple[Event, ...]:
         return self.apply(model.Advance(at=at))
@@ -265,44 +169,23 @@ class NaiveMarket:
             model.Advance: lambda command: None,
         }
         rules[type(command)](command)
+        self.fill_gangs()
         if isinstance(command, model.Place) and command.tenant not in self.acted:
             self.acted.append(command.tenant)
 
-    def say(self, event: Event) -> None:
-        self.events.append(event)
-
-    def next_sequence(self) -> int:
-        self.sequence += 1
-        return self.sequence
-
     # Time: whatever falls due acts at its own instant, before the command
-
-    def timers(self) -> list[tuple[int, int, int, Order | Floor | Leaf]]:
-        """All that will fall due: (when, kind, sequence, what)."""
-        found: list[tuple[int, int, int, Order | Floor | Leaf]] = []
-        for order in self.orders.values():
-            if order.expires is not None:
-                found.append((order.expires, 0, order.sequence, order))
-        for floor in self.floors.values():
-            guard = self.guard_of(floor.scope)
-            if floor.standing > floor.asked and guard.fall and guard.window:
-                boundary = (floor.moved // guard.window + 1) * guard.window
-                found.append((boundary, 1, floor.sequence, floor))
-        for leaf in self.resources.values():
-            if leaf.holding and leaf.holding.hold_ends is not None:
-                found.append((leaf.holding.hold_ends, 2, leaf.holding.sequence, leaf))
-        return sorted(found, key=lambda timer: timer[:3])
 
     def let_time_pass_until(self, at: int) -> None:
         while (timers := self.timers()) and timers[0][0] <= at:
-            due, _, _, what = timers[0]
+            due, kind, _, what = timers[0]
             self.charge_everyone_until(due)
             if isinstance(what, Order):
-                self.expire(what)
+                self.expire_all_that_is_due()
             elif isinstance(what, Floor):
                 self.move_floor(what, what.asked)
             else:
-                self.end_hold(what)
+                {2: self.end_hold, 3: self.end_commitment, 4: self.end_call}[kind](what)
+            self.fill_gangs()
         self.charge_everyone_until(at)
 
     def charge_everyone_until(self, at: int) -> None:
@@ -312,9 +195,12 @@ class NaiveMarket:
                 leaf.holding.charged_to = at
         self.now = at
 
-    def expire(self, order: Order) -> None:
-        del self.orders[order.id]
-        self.say(model.Expired(self.now, order.tenant, order.id))
+    def expire_all_that_is_due(self) -> None:
+        """A gang that the end of one order lets in must not be filled at its own last instant."""
+        for order in sorted(self.orders.values(), key=lambda order: order.sequence):
+            if order.expires == self.now:
+                del self.orders[order.id]
+                self.say(model.Expired(self.now, order.tenant, order.id))
 
     def end_hold(self, leaf: Leaf) -> None:
         """At that instant the rules apply again; what the hold put off keeps its reason."""
@@ -323,11 +209,14 @@ class NaiveMarket:
         holding.hold_ends = None
         if self.uncapped_rate(leaf) > holding.limit:
             if holding.limit_put_off:
-                self.give_to_winner(leaf, "limit")
-            elif self.floor_of(leaf) > holding.limit:
-                self.give_to_winner(leaf, "floor")
+                self.pass_on(leaf, "limit")
             else:
-                self.give_to_winner(leaf, "outbid")
+                self.pass_on(leaf, self.why_lost(leaf), notice=True)
+
+    def end_commitment(self, leaf: Leaf) -> None:
+        assert leaf.holding
+        leaf.holding.commitment_ends = None
+        self.let_asked_limit_act(leaf)
 
     # Resources and scopes
 
@@ -346,15 +235,24 @@ class NaiveMarket:
         self.children[parent(path)].append(path)
         self.resources[path] = Leaf(path, command.attributes)
         self.say(model.ResourceAdded(self.now, path, command.attributes))
-        self.give_idle_leaf_to_winner(self.resources[path])
+        self.pass_on(self.resources[path], "idle")
 
     def withdraw_a_leaf(self, command: model.Withdraw) -> None:
+        """A single order to which it was promised is placed again, unless it has expired.
+
+        Silent: if it has, nothing is said of it any more. It is placed with the price that was
+        accepted, which is clipped again like any posted price.
+        """
         leaf = self.checked_resource(command.resource)
+        order = leaf.promised_to
         if leaf.holding:
             self.transfer(leaf, None, "withdrawn")
         del self.resources[leaf.path]
         self.children[parent(leaf.path)].remove(leaf.path)
         self.say(model.ResourceWithdrawn(self.now, leaf.path))
+        if order and not order.is_gang and (order.expires is None or order.expires > self.now):
+            order.sequence = self.next_sequence()
+            self.post(order, model.Placed)
 
     def is_known_as_a_scope(self, path: str) -> bool:
         return path in self.children or any(
@@ -370,102 +268,33 @@ class NaiveMarket:
         check(path in self.resources, Code.UNKNOWN_RESOURCE)
         return self.resources[path]
 
-    def in_tree_order(self, node: str = ABOVE_THE_ROOTS) -> Iterator[str]:
-        """Every scope below a node, depth first, children in the order of their coming."""
-        for child in self.children.get(node, []):
-            yield child
-            yield from self.in_tree_order(child)
-
-    def scopes(self) -> list[str]:
-        return list(self.in_tree_order())
-
-    def leaves(self) -> list[str]:
-        return [path for path in self.in_tree_order() if path in self.resources]
-
-    def leaves_under(self, scope: str) -> list[Leaf]:
-        return [self.resources[path] for path in self.leaves() if covers(scope, path)]
-
-    def idle_leaves_under(self, scope: str) -> list[Leaf]:
-        return [leaf for leaf in self.leaves_under(scope) if leaf.holding is None]
-
-    # Floor, rate, winner
-
-    def floor_of(self, leaf: Leaf) -> int:
-        """The highest floor set on the leaf's path, 0 where none is."""
-        on_path = [f.standing for f in self.floors.values() if covers(f.scope, leaf.path)]
-        return max(on_path, default=0)
-
-    def orders_covering(self, leaf: Leaf) -> list[Order]:
-        return [order for order in self.orders.values() if covers(order.scope, leaf.path)]
-
-    def uncapped_rate(self, leaf: Leaf) -> int:
-        """The floor, or the highest price of a covering order of a tenant other than the owner."""
-        if leaf.holding is None:
-            return self.floor_of(leaf)
-        rivals = [o.price for o in self.orders_covering(leaf) if o.tenant != leaf.owner]
-        return max([self.floor_of(leaf), *rivals])
-
-    def charged(self, leaf: Leaf) -> tuple[int, Cause]:
-        """What is charged for the leaf now, and why."""
-        rate = self.uncapped_rate(leaf)
-        if leaf.holding and leaf.holding.hold_ends is not None and leaf.holding.won_with < rate:
-            return leaf.holding.won_with, "hold"
-        return rate, "demand" if rate > self.floor_of(leaf) else "floor"
-
-    def winner(self, leaf: Leaf) -> Order | None:
-        """Highest limit first, then the finest scope, then the earliest."""
-        floor = self.floor_of(leaf)
-        able = [order for order in self.orders_covering(leaf) if order.limit >= floor]
-        return max(able, key=lambda o: (o.limit, depth(o.scope), -o.sequence), default=None)
-
-    # A leaf changes hands
-
-    def give_to_winner(self, leaf: Leaf, reason: Reason) -> None:
-        """Or to the operator, if there is no winner."""
-        self.transfer(leaf, self.winner(leaf), reason)
-
-    def give_idle_leaf_to_winner(self, leaf: Leaf) -> None:
-        if self.winner(leaf):
-            self.give_to_winner(leaf, "idle")
-
-    def transfer(self, leaf: Leaf, order: Order | None, reason: Reason) -> None:
-        old = leaf.owner
-        if leaf.holding:
-            self.settle_holding(leaf)
-            leaf.holding = None
-        if order:
-            del self.orders[order.id]
-            leaf.holding = self.new_holding(leaf, order)
-        filled = order.id if order else None
-        self.say(model.Transferred(self.now, leaf.path, old, leaf.owner, filled, reason))
-
-    def new_holding(self, leaf: Leaf, order: Order) -> Holding:
-        hold = self.guard_of(leaf.path).hold
-        return Holding(
-            tenant=order.tenant,
-            limit=order.limit,
-            won_with=order.limit,
-            sequence=self.next_sequence(),
-            since=self.now,
-            charged_to=self.now,
-            hold_ends=self.now + hold if hold else None,
-        )
-
     # Orders
 
     def place_an_order(self, command: model.Place) -> None:
         self.check_place(command)
-        who, id, scope = command.tenant, command.order, command.scope
-        price, limit = self.price_of(command), self.limit_of(command)
-        order = Order(who, id, scope, price, limit, command.expires, self.next_sequence())
+        c, gang = command, command.count > 1
+        order = Order(
+            tenant=c.tenant,
+            id=c.order,
+            scope=c.scope,
+            price=None if gang else self.price_of(c),
+            limit=self.limit_of(c),
+            expires=c.expires,
+            sequence=self.next_sequence(),
+            count=c.count,
+            within=self.within_of(c) if gang else None,
+        )
         self.post(order, model.Placed)
 
     def post(self, order: Order, said: type[model.Placed | model.Amended]) -> None:
         o = order
-        o.price = self.clipped(o.scope, o.price)
+        if o.price is not None:
+            o.price = self.clipped(o.tenant, o.scope, o.price)
         self.orders[o.id] = o
-        self.say(said(self.now, o.tenant, o.id, o.scope, o.price, o.limit, o.expires))
-        self.take_an_idle_leaf_or_rest(o)
+        terms = o.scope, o.price, o.limit, o.expires, o.count, o.within
+        self.say(said(self.now, o.tenant, o.id, *terms))
+        if not o.is_gang:
+            self.take_an_idle_leaf_or_rest(o)
 
     def check_place(self, command: model.Place) -> None:
         price, limit = command.price, command.limit
@@ -474,20 +303,42 @@ class NaiveMarket:
         check(is_path(command.scope), Code.BAD_PATH)
         exists = command.scope in self.children or command.scope in self.resources
         check(exists, Code.UNKNOWN_SCOPE)
+        check(is_amount(command.count, 1), Code.BAD_COUNT)
+        check(command.count > 1 or command.within is None, Code.BAD_WITHIN)
+        check(command.count == 1 or price is None, Code.GANG_HAS_NO_PRICE)
         check(not (price is None and limit is None), Code.NO_PRICE)
         check(price is None or is_amount(price, 1), Code.BAD_PRICE)
         check(limit is None or is_amount(limit, 1), Code.BAD_LIMIT)
         check(price is None or limit is None or price <= limit, Code.PRICE_ABOVE_LIMIT)
+        if command.count > 1:
+            self.check_domains(command)
         self.check_expiry(command.expires)
-        check(command.order not in self.orders, Code.ORDER_ID_TAKEN)
+        check(not self.is_taken(command.order), Code.ORDER_ID_TAKEN)
+
+    def check_domains(self, command: model.Place) -> None:
+        """Silent: `within` is finer than the leaves if it is finer than all leaves of the tree."""
+        within = self.within_of(command)
+        depths = [depth(leaf.path) for leaf in self.leaves_under(root(command.scope))]
+        check(is_amount(within, depth(command.scope)), Code.BAD_WITHIN)
+        check(within <= max(depths, default=within), Code.BAD_WITHIN)
+        sizes = [len(self.leaves_under(node)) for node in self.domains(command.scope, within)]
+        check(any(size >= command.count for size in sizes), Code.DOMAIN_TOO_SMALL)
 
     def check_expiry(self, expires: object) -> None:
         check(expires is None or is_amount(expires, self.now + 1), Code.BAD_EXPIRY)
+
+    def is_taken(self, id: str) -> bool:
+        """By a live order, or by one to which something is promised."""
+        promised = [order.id for leaf in self.resources.values() if (order := leaf.promised_to)]
+        return id in self.orders or id in promised
 
     def limit_of(self, command: model.Place) -> int:
         limit = command.price if command.limit is None else command.limit
         assert limit is not None
         return limit
+
+    def within_of(self, command: model.Place) -> int:
+        return depth(command.scope) if command.within is None else command.within
 
     def price_of(self, command: model.Place) -> int:
         """As given, or the tenant's quote of the scope, at least 1 and at most the limit."""
@@ -497,12 +348,18 @@ class NaiveMarket:
         limit = self.limit_of(command)
         return limit if quote is None else min(max(1, quote.rate), limit)
 
-    def clipped(self, scope: str, price: int) -> int:
-        """A posted price, after the guard against rising."""
+    def clipped(self, tenant: str, scope: str, price: int) -> int:
+        """A posted price, after the guard against rising.
+
+        Silent: a scope's reference is its quote before the first order in the window that refers
+        to it, be it placed there or at a scope below that its tenant may not see. Gangs, which
+        have no price, don't count; nor does what they change before.
+        """
         guard = self.guard_of(scope)
         if guard.rise is None or guard.window is None:
             return price
-        window = self.now // guard.window
+        window, visible = self.now // guard.window, self.visible(tenant)
+        scope = next(node for node in (scope, *reversed(ancestors(scope))) if node in visible)
         if scope not in self.references or self.references[scope][0] != window:
             quote = self.quote(scope, None)
             self.references[scope] = (window, quote.rate if quote else 0)
@@ -512,38 +369,27 @@ class NaiveMarket:
         return min(price, reference * (10_000 + guard.rise) // 10_000)
 
     def take_an_idle_leaf_or_rest(self, order: Order) -> None:
-        idle = self.idle_leaves_under(order.scope)
-        lowest = min((self.floor_of(leaf) for leaf in idle), default=None)
-        if lowest is not None and lowest <= order.limit:
-            self.transfer(self.most_spread_leaf(order.scope, lowest), order, "idle")
+        leaf = self.idle_leaf_for(order)
+        if leaf:
+            del self.orders[order.id]
+            self.transfer(leaf, order, "idle")
         else:
             self.press(order)
 
-    def most_spread_leaf(self, scope: str, floor: int) -> Leaf:
-        """Down from the scope, into the child with most idle leaves of those with such a leaf."""
-        while scope not in self.resources:
-            able = [
-                child
-                for child in self.children[scope]
-                if any(self.floor_of(leaf) == floor for leaf in self.idle_leaves_under(child))
-            ]
-            scope = max(able, key=lambda child: len(self.idle_leaves_under(child)))
-        return self.resources[scope]
-
     def press(self, order: Order) -> None:
-        """While the order rests and passes a limit, the weakest leaf goes to its winner."""
+        """While the order rests and passes a limit, the weakest leaf goes to the best."""
         while order.id in self.orders:
             passed = [
                 (leaf.holding.limit, place, leaf)
                 for place, leaf in enumerate(self.leaves_under(order.scope))
                 if leaf.holding
-                and leaf.holding.hold_ends is None
+                and not leaf.holding.protected
                 and leaf.holding.tenant != order.tenant
-                and leaf.holding.limit < order.price
+                and leaf.holding.limit < order.bid
             ]
             if not passed:
                 return
-            self.give_to_winner(min(passed, key=lambda entry: entry[:2])[2], "outbid")
+            self.pass_on(min(passed, key=lambda entry: entry[:2])[2], "outbid", notice=True)
 
     def checked_order(self, tenant: str, id: str) -> Order:
         check(is_name(tenant), Code.BAD_TENANT)
@@ -553,17 +399,18 @@ class NaiveMarket:
 
     def amend_an_order(self, command: model.Amend) -> None:
         old = self.checked_order(command.tenant, command.order)
+        check(not old.is_gang or command.price is None, Code.GANG_HAS_NO_PRICE)
         check(command.price is None or is_amount(command.price, 1), Code.BAD_PRICE)
         check(command.limit is None or is_amount(command.limit, 1), Code.BAD_LIMIT)
         price = old.price if command.price is None else command.price
         limit = old.limit if command.limit is None else command.limit
-        check(price <= limit, Code.PRICE_ABOVE_LIMIT)
+        check(price is None or price <= limit, Code.PRICE_ABOVE_LIMIT)
         expires = old.expires
         if not isinstance(command.expires, UnsetType):
             self.check_expiry(command.expires)
             expires = command.expires
         del self.orders[old.id]
-        terms = (price, limit, expires, self.next_sequence())
+        terms = (price, limit, expires, self.next_sequence(), old.count, old.within)
         self.post(Order(old.tenant, old.id, old.scope, *terms), model.Amended)
 
     def cancel_an_order(self, command: model.Cancel) -> None:
@@ -578,21 +425,26 @@ class NaiveMarket:
         leaf = self.checked_resource(command.resource)
         check(is_amount(command.limit, 0), Code.BAD_LIMIT)
         check(leaf.owner == command.tenant, Code.NOT_THE_HOLDER)
+        check(leaf.call is None, Code.ALREADY_CALLED)
         holding = leaf.holding
         assert holding
-        holding.limit = command.limit
-        self.say(model.LimitSet(self.now, command.tenant, leaf.path, command.limit))
-        passed = self.uncapped_rate(leaf) > holding.limit
-        if holding.hold_ends is not None:
-            holding.limit_put_off = passed
-        elif passed:
-            self.give_to_winner(leaf, "limit")
+        holding.limit, holding.asked = command.limit, None
+        if holding.commitment_ends is not None and command.limit < holding.bid:
+            holding.limit, holding.asked = holding.bid, command.limit
+        self.say(model.LimitSet(self.now, command.tenant, leaf.path, holding.limit))
+        self.limit_acts(leaf)
 
     def relinquish_a_leaf(self, command: model.Relinquish) -> None:
+        """A holding, called or not; or else a promise."""
         check(is_name(command.tenant), Code.BAD_TENANT)
         leaf = self.checked_resource(command.resource)
-        check(leaf.owner == command.tenant, Code.NOT_THE_HOLDER)
-        self.give_to_winner(leaf, "relinquished")
+        order = leaf.promised_to
+        promised = order is not None and order.tenant == command.tenant
+        check(leaf.owner == command.tenant or promised, Code.NOT_THE_HOLDER)
+        if leaf.owner == command.tenant:
+            self.give_up(leaf)
+        else:
+            self.give_promise_back(leaf)
 
     # The operator's floors and guards
 
@@ -624,31 +476,33 @@ class NaiveMarket:
         return max(asked, lowest)
 
     def floor_takes_leaves(self, scope: str) -> None:
-        """Holders whose limit is now below their leaf's floor lose it, lowest limit first."""
-        losing = [
+        """Holders whose limit is now below their leaf's floor lose it, lowest limit first.
+
+        A gang of one of them may take leaves of others on the way, so each time all are looked at.
+        """
+        while losing := [
             (leaf.holding.limit, place, leaf)
             for place, leaf in enumerate(self.leaves_under(scope))
             if leaf.holding
-            and leaf.holding.hold_ends is None
+            and not leaf.holding.protected
             and leaf.holding.limit < self.floor_of(leaf)
-        ]
-        for _, _, leaf in sorted(losing, key=lambda entry: entry[:2]):
-            self.give_to_winner(leaf, "floor")
+        ]:
+            self.pass_on(min(losing, key=lambda entry: entry[:2])[2], "floor", notice=True)
 
     def floor_frees_leaves(self, scope: str) -> None:
-        """Idle leaves, lowest floor first, go to their winner if there is one."""
+        """Idle leaves, lowest floor first, are offered one by one."""
         for leaf in sorted(self.idle_leaves_under(scope), key=self.floor_of):
-            self.give_idle_leaf_to_winner(leaf)
-
-    def guard_of(self, path: str) -> Guard:
-        return self.guards.get(root(path), Guard())
+            if leaf.holding is None:
+                self.pass_on(leaf, "idle")
 
     def set_a_guard(self, command: model.SetGuard) -> None:
+        """Calls and commitments that run already go on as they began."""
         self.check_guard(command)
-        tree, old = command.tree, self.guard_of(command.tree)
-        new = Guard(command.rise, command.fall, command.hold, command.window)
+        c, tree, old = command, command.tree, self.guard_of(command.tree)
+        new = Guard(c.rise, c.fall, c.hold, c.window, c.notice, c.commit)
         self.guards[tree] = new
-        self.say(model.GuardSet(self.now, tree, new.rise, new.fall, new.hold, new.window))
+        terms = new.rise, new.fall, new.hold, new.window, new.notice, new.commit
+        self.say(model.GuardSet(self.now, tree, *terms))
         if new.rise is None or new.window != old.window:
             self.references = {s: r for s, r in self.references.items() if root(s) != tree}
         floors = [floor for floor in self.floors.values() if root(floor.scope) == tree]
@@ -667,6 +521,8 @@ class NaiveMarket:
         check(depth(command.tree) == 1, Code.NOT_A_TREE)
         for value in (command.rise, command.fall, command.hold):
             check(value is None or is_amount(value, 0), Code.BAD_GUARD)
+        for value in (command.notice, command.commit):
+            check(value is None or (is_amount(value, 0) and value <= DAY), Code.BAD_GUARD)
         check(command.window is None or is_amount(command.window, 1), Code.BAD_GUARD)
         needs_window = command.rise is not None or command.fall is not None
         check(not needs_window or command.window is not None, Code.BAD_GUARD)
@@ -677,87 +533,3 @@ class NaiveMarket:
         for path in self.leaves():
             if self.resources[path].holding:
                 self.settle_holding(self.resources[path])
-
-    def settle_holding(self, leaf: Leaf) -> None:
-        """Says what is open of a holding and starts a new statement period."""
-        holding = leaf.holding
-        assert holding
-        charge, segments = charge_of(holding.segments), model.Segments(holding.segments)
-        statement = Settled(self.now, holding.tenant, leaf.path, holding.since, charge, segments)
-        self.statements.append(statement)
-        self.say(statement)
-        holding.since, holding.segments = self.now, []
-
-    def open_segments(self, leaf: Leaf, at: int) -> list[Segment]:
-        holding = leaf.holding
-        assert holding
-        return joined(holding.segments, (holding.charged_to, at, *self.charged(leaf)))
-
-    def check_answerable(self, at: int) -> None:
-        timer = self.next_timer()
-        if not is_amount(at, 0):
-            cannot_say(Code.BAD_TIME)
-        if at < self.now:
-            cannot_say(Code.TIME_WENT_BACK)
-        if timer is not None and at > timer:
-            cannot_say(Code.BEYOND_NEXT_TIMER)
-
-    # The questions
-
-    def next_timer(self) -> int | None:
-        timers = self.timers()
-        return timers[0][0] if timers else None
-
-    def resource(self, path: str) -> Leaf:
-        if path not in self.resources:
-            cannot_say(Code.UNKNOWN_RESOURCE)
-        return self.resources[path]
-
-    def owner(self, path: str) -> str | None:
-        return self.resource(path).owner
-
-    def limit(self, path: str) -> int | None:
-        holding = self.resource(path).holding
-        return holding.limit if holding else None
-
-    def rate(self, path: str) -> int:
-        return self.charged(self.resource(path))[0]
-
-    def quote(self, scope: str, tenant: str | None) -> model.Quote | None:
-        idle = self.idle_leaves_under(scope)
-        if idle:
-            return model.Quote(min(self.floor_of(leaf) for leaf in idle), True)
-        others = [leaf for leaf in self.leaves_under(scope) if leaf.owner != tenant]
-        if others:
-            return model.Quote(min(self.uncapped_rate(leaf) for leaf in others), False)
-        return None
-
-    def bill(self, tenant: str, at: int) -> int:
-        """All that was settled plus what is open."""
-        settled = sum(statement.charge for statement in self.statements_of(tenant))
-        return settled + sum(map(charge_of, self.segments(tenant, at).values()))
-
-    def statements_of(self, tenant: str) -> list[Settled]:
-        return [statement for statement in self.statements if statement.tenant == tenant]
-
-    def segments(self, tenant: str, at: int) -> dict[str, tuple[Segment, ...]]:
-        self.check_answerable(at)
-        held = [leaf for leaf in map(self.resource, self.leaves()) if leaf.owner == tenant]
-        return {leaf.path: tuple(self.open_segments(leaf, at)) for leaf in held}
-
-    def revenue(self, at: int) -> int:
-        """What the operator earned, counted by resources, not by tenants."""
-        self.check_answerable(at)
-        held = [leaf for leaf in self.resources.values() if leaf.holding]
-        settled = sum(statement.charge for statement in self.statements)
-        return settled + sum(charge_of(self.open_segments(leaf, at)) for leaf in held)
-
-    def visible(self, tenant: str) -> set[str]:
-        """Every root, and every proper ancestor of a leaf that the tenant holds now."""
-        held = [path for path, leaf in self.resources.items() if leaf.owner == tenant]
-        roots = self.children[ABOVE_THE_ROOTS]
-        return {*roots, *(scope for path in held for scope in ancestors(path))}
-
-    def tenants(self) -> list[str]:
-        """All that ever placed an order, and so all that ever did anything with success."""
-        return list(self.acted)

@@ -1,19 +1,13 @@
 """The market against the oracle, and against an auditor who only reads what is said.
 
-Hypothesis plays an operator and four tenants. Each command goes to three markets: the one on
-trial, the oracle (`naive.py`), and a twin of the first that is never asked anything. After each
-command every answer of the market is held against the oracle's, and against what the auditor has
-worked out from the events alone. The market is asked everything and is now and then replaced by
-its restored snapshot; the twin is not, and yet their digests must stay the same.
+Hypothesis plays an operator and four tenants; `comparison.py` says what is compared after each
+command. Here orders are for one leaf; `test_gangs_in_the_oracle.py` adds gangs.
 
 What commands are made of is small on purpose: four tenants, amounts up to 12, steps of time of a
 few microseconds, so that ties, crossings and meetings at one instant are the rule.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pytest
@@ -27,181 +21,16 @@ from hypothesis.stateful import (
 )
 from msgspec import UNSET, UnsetType
 
+from auditor import line
+from comparison import TENANTS, Comparison
 from laissez import model
-from laissez.market import Market
-from laissez.model import Command, Event, OpenOrder, Quote, Rejected, Segment, Settled
-from naive import NaiveMarket, Order
-
-TENANTS = ("A", "B", "C", "D")
-ASKERS = (*TENANTS, None)
+from laissez.model import Command
+from naive_state import Order
 
 
 def budget(share: float) -> settings:
     """How many examples, as a share of the profile's (see conftest.py)."""
     return settings(max_examples=round(share * settings().max_examples))
-
-
-@cache
-def line(path: str) -> tuple[str, ...]:
-    """All scopes that cover a path, from its root down to itself."""
-    segments = path.split("/")
-    return tuple("/".join(segments[:depth]) for depth in range(1, len(segments) + 1))
-
-
-# The auditor ------------------------------------------------------------------------------------
-
-
-@dataclass
-class Held:
-    tenant: str
-    limit: int
-    won_with: int
-    protected_until: int
-    since: int
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the rules say about one leaf; `rate` is before the cap of a hold."""
-
-    owner: str | None
-    floor: int
-    rate: int
-
-
-class Auditor:
-    """Knows what the events say, and what the contract says must follow from it."""
-
-    def __init__(self) -> None:
-        self.orders: dict[str, model.Placed | model.Amended] = {}
-        self.floors: dict[str, int] = {}
-        self.holds: dict[str, int] = {}
-        self.leaves: dict[str, Held | None] = {}
-        self.settled: Counter[str] = Counter()
-
-    def read(self, events: Iterable[Event]) -> None:
-        for event in events:
-            match event:
-                case model.ResourceAdded():
-                    assert event.resource not in self.leaves
-                    self.leaves[event.resource] = None
-                case model.ResourceWithdrawn():
-                    assert self.leaves.pop(event.resource) is None
-                case model.FloorSet():
-                    self.floors[event.scope] = event.floor
-                case model.GuardSet():
-                    self.holds[event.tree] = event.hold or 0
-                case model.Placed() | model.Amended():
-                    assert (event.order in self.orders) == isinstance(event, model.Amended)
-                    assert 0 < event.price <= event.limit
-                    self.orders[event.order] = event
-                case model.Cancelled() | model.Expired():
-                    assert self.orders.pop(event.order).tenant == event.tenant
-                case model.LimitSet():
-                    self.holding(event.resource, event.tenant).limit = event.limit
-                case Settled():
-                    self.read_statement(event)
-                case model.Transferred():
-                    self.read_transfer(event)
-                case Rejected():
-                    assert event is list(events)[-1]
-
-    def holding(self, resource: str, tenant: str) -> Held:
-        held = self.leaves[resource]
-        assert held is not None and held.tenant == tenant
-        return held
-
-    def read_statement(self, event: Settled) -> None:
-        held = self.holding(event.resource, event.tenant)
-        assert event.since == held.since
-        held.since = event.at
-        self.settled[event.tenant] += event.charge
-
-    def read_transfer(self, event: model.Transferred) -> None:
-        held = self.leaves[event.resource]
-        assert event.old == (held.tenant if held else None)
-        assert held is None or held.since == event.at, "a holding ends with its statement"
-        self.leaves[event.resource] = None
-        assert (event.new is None) == (event.order is None)
-        if event.order is not None:
-            order = self.orders.pop(event.order)
-            assert order.tenant == event.new
-            assert order.scope in line(event.resource)
-            protected_until = event.at + self.holds.get(line(event.resource)[0], 0)
-            self.leaves[event.resource] = Held(
-                order.tenant, order.limit, order.limit, protected_until, event.at
-            )
-
-    def facts(self, now: int) -> dict[str, Facts]:
-        """Floor and rate of every leaf; on the way, what is true after every command."""
-        resting: dict[str, list[model.Placed | model.Amended]] = defaultdict(list)
-        for order in self.orders.values():
-            resting[order.scope].append(order)
-        facts: dict[str, Facts] = {}
-        for path, held in self.leaves.items():
-            floor = max(self.floors.get(scope, 0) for scope in line(path))
-            covering = [order for scope in line(path) for order in resting.get(scope, ())]
-            if held is None:
-                assert all(order.limit < floor for order in covering), f"{path} has a winner"
-                facts[path] = Facts(None, floor, floor)
-            else:
-                rivals = [order.price for order in covering if order.tenant != held.tenant]
-                rate = max([floor, *rivals])
-                assert rate <= held.limit or now < held.protected_until, f"{path} is too dear"
-                facts[path] = Facts(held.tenant, floor, rate)
-        return facts
-
-    def charged(self, path: str, facts: Facts, now: int) -> int:
-        held = self.leaves[path]
-        if held is not None and now < held.protected_until:
-            return min(facts.rate, held.won_with)
-        return facts.rate
-
-    def orders_of(self, tenant: str) -> tuple[OpenOrder, ...]:
-        """In no order that the auditor could know of after an amendment: sort before comparing."""
-        return tuple(
-            OpenOrder(o.tenant, o.order, o.scope, o.price, o.limit, o.expires)
-            for o in self.orders.values()
-            if o.tenant == tenant
-        )
-
-
-def quote_from(covered: Sequence[Facts], asker: str | None) -> Quote | None:
-    idle = [leaf.floor for leaf in covered if leaf.owner is None]
-    if idle:
-        return Quote(min(idle), True)
-    others = [leaf.rate for leaf in covered if leaf.owner != asker]
-    return Quote(min(others), False) if others else None
-
-
-def check_newest(
-    last: tuple[Segment, ...], left_out: int, of_one: tuple[Segment, ...], count: int
-) -> None:
-    """The end of an explanation; where it was cut, the first may have begun earlier."""
-    assert len(last) <= count
-    if not last:
-        assert not of_one and not left_out
-        return
-    since, *rest = last[0]
-    same = of_one[-len(last)]
-    assert last[1:] == of_one[len(of_one) - len(last) + 1 :]
-    assert rest == list(same[1:]) and since >= same[0]
-    assert (since == same[0]) or left_out
-    assert left_out >= len(of_one) - len(last)
-    assert left_out or last == of_one
-
-
-def check_explanation(segments: Sequence[Segment], since: int, until: int) -> int:
-    """Segments follow each other from `since` to `until`, equal neighbours joined; their sum."""
-    reached, charge = since, 0
-    last: tuple[int, str] | None = None
-    for start, end, rate, cause in segments:
-        assert start == reached < end
-        assert (rate, cause) != last
-        reached, last = end, (rate, cause)
-        charge += rate * (end - start)
-    assert reached == until
-    return charge
 
 
 # The play ---------------------------------------------------------------------------------------
@@ -224,32 +53,18 @@ guards = st.tuples(
     st.sampled_from([None, None, 0, 1, 3]),
     st.sampled_from([None, 0, 1, 6, 12, 300]),
     st.sampled_from([6, 7, 7, None]),
+    st.sampled_from([None, None, 0, 1, 6, 12, 300]),
+    st.sampled_from([None, None, 0, 1, 6, 12, 300]),
 )
-Guards = tuple[int | None, int | None, int | None, int | None]
-
-
-def told(events: Sequence[Event]) -> list[object]:
-    """What two markets must agree on: not the words of a refusal; explanations are read later."""
-    return [
-        (event.at, event.code)
-        if isinstance(event, Rejected)
-        else (event.at, event.tenant, event.resource, event.since, event.charge)
-        if isinstance(event, Settled)
-        else event
-        for event in events
-    ]
+Guards = tuple[int | None, int | None, int | None, int | None, int | None, int | None]
 
 
 class Trading(RuleBasedStateMachine):
     leaves: ClassVar[tuple[str, ...]]
+    against: ClassVar[bool] = True  # or the oracle alone, before the auditor
 
     def __init__(self) -> None:
         super().__init__()
-        self.market, self.twin, self.oracle = Market(), Market(), NaiveMarket()
-        self.auditor = Auditor()
-        self.digest = self.market.digest()
-        self.unread: list[tuple[Settled, Settled, Settled]] = []
-        self.commands = 0
         self.grain = 1
         self.roots = sorted({line(leaf)[0] for leaf in self.leaves})
         self.scopes = sorted({scope for leaf in self.leaves for scope in line(leaf)})
@@ -259,6 +74,8 @@ class Trading(RuleBasedStateMachine):
             f"{self.roots[0]}/nowhere/deep",
             "elsewhere",
         ]
+        self.trial = Comparison(self.leaves, self.strange, market=self.against)
+        self.oracle, self.auditor = self.trial.oracle, self.trial.auditor
 
     # What is done
 
@@ -302,7 +119,7 @@ class Trading(RuleBasedStateMachine):
             tenant, _, limit = first[index % len(first)]
             limit = self.rounded(limit) + loyalty
             self.tell(model.Place(0, tenant, f"first-{index}", line(here[index])[0], None, limit))
-        self.check()
+        self.trial.check()
 
     @rule(index=which, wait=waits, strange=seldom)
     def add(self, index: int, wait: int | None, strange: bool) -> None:
@@ -422,7 +239,7 @@ class Trading(RuleBasedStateMachine):
                 at = max(at, self.oracle.now)
                 expires = at + span + again if span else None
                 self.tell(model.Amend(at, order.tenant, order.id, expires=expires))
-        self.check()
+        self.trial.check()
 
     @rule(index=which, wait=waits, strange=seldom)
     def cancel(self, index: int, wait: int | None, strange: bool) -> None:
@@ -467,10 +284,8 @@ class Trading(RuleBasedStateMachine):
 
     @rule()
     def restore(self) -> None:
-        snapshot = self.market.snapshot()
-        self.market = Market.restore(snapshot)
-        assert self.market.snapshot() == snapshot
-        self.check()
+        self.trial.restore()
+        self.trial.check()
 
     # How it is done
 
@@ -499,119 +314,20 @@ class Trading(RuleBasedStateMachine):
         leaf = self.oracle.resources.get(path)
         return leaf.owner if leaf and leaf.owner else TENANTS[index % 4]
 
+    @property
+    def commands(self) -> int:
+        return self.trial.commands
+
     def do(self, command: Command) -> None:
-        before, timer = self.digest, self.oracle.next_timer()
-        refused = self.tell(command)
-        self.check()
-        if refused and (timer is None or command.at < timer):
-            assert self.digest == before, "a refusal left a trace"
-
-    def tell(self, command: Command) -> bool:
-        """Give a command to all three; True if it was refused."""
         note(repr(command))
-        self.commands += 1
-        events, right, echo = (m.apply(command) for m in (self.market, self.oracle, self.twin))
-        assert told(events) == told(right)
-        assert told(events) == told(echo)
-        self.auditor.read(events)
-        for settled in zip(events, right, echo, strict=True):
-            if isinstance(settled[0], Settled):
-                self.unread.append(settled)  # type: ignore[arg-type]
-        return bool(events) and isinstance(events[-1], Rejected)
+        self.trial.do(command)
 
-    # What must hold
-
-    def check(self) -> None:
-        """Everything, after every command; and asking leaves no trace."""
-        self.digest = self.market.digest()
-        assert self.twin.digest() == self.digest
-        self.check_resources()
-        self.check_tenants()
-        self.check_money()
-        if self.commands % 8 == 0:
-            self.read_statements()
-        assert self.market.digest() == self.digest, "a question left a trace"
-
-    def check_resources(self) -> None:
-        market, oracle = self.market, self.oracle
-        now = oracle.now
-        assert market.now == now
-        assert market.next_timer() == oracle.next_timer()
-        assert market.resources() == tuple(oracle.leaves())
-        assert set(market.scopes()) == set(oracle.scopes())
-        facts = self.auditor.facts(now)
-        assert facts.keys() == oracle.resources.keys()
-        covered: dict[str, list[Facts]] = defaultdict(list)
-        for path, leaf in facts.items():
-            answers = market.owner(path), market.limit(path), market.rate(path)
-            assert answers == (oracle.owner(path), oracle.limit(path), oracle.rate(path))
-            assert answers[0] == leaf.owner
-            assert answers[2] == self.auditor.charged(path, leaf, now)
-            for scope in line(path):
-                covered[scope].append(leaf)
-        for scope in (*self.scopes, *self.strange):
-            for asker in ASKERS:
-                assert market.quote(scope, asker) == quote_from(covered[scope], asker)
-        scope, asker = self.scopes[self.commands % len(self.scopes)], ASKERS[self.commands % 5]
-        assert market.quote(scope, asker) == oracle.quote(scope, asker)
-
-    def check_tenants(self) -> None:
-        market, oracle = self.market, self.oracle
-        held: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for path, leaf in oracle.resources.items():
-            if leaf.holding:
-                held[leaf.holding.tenant].append((leaf.holding.sequence, path))
-        for tenant in TENANTS:
-            assert market.holdings(tenant) == tuple(path for _, path in sorted(held[tenant]))
-            visible = market.visible(tenant)
-            assert visible == oracle.visible(tenant)
-            asked = (*self.scopes, *self.strange)
-            assert visible == {s for s in asked if market.check_visible(tenant, s) is None}
-            live = [order for order in oracle.orders.values() if order.tenant == tenant]
-            live.sort(key=lambda order: order.sequence)
-            open_orders = market.orders(tenant)
-            assert [order.order for order in open_orders] == [order.id for order in live]
-            assert set(open_orders) == set(self.auditor.orders_of(tenant))
-
-    def check_money(self) -> None:
-        market, oracle = self.market, self.oracle
-        timer = oracle.next_timer()
-        at = oracle.now + self.commands % 6
-        if timer is not None:
-            at = min(at, timer)
-        total = 0
-        for tenant in TENANTS:
-            bill, segments = market.bill(tenant, at), market.segments(tenant, at)
-            assert bill == oracle.bill(tenant, at)
-            assert segments == oracle.segments(tenant, at)
-            for count in (1, 3, 10_000):
-                newest = market.newest_segments(tenant, at, each=count, together=10**9)
-                assert newest.keys() == segments.keys()
-                for path, (last, left_out) in newest.items():
-                    check_newest(last, left_out, segments[path], count)
-            explained = sum(
-                check_explanation(of_one, self.auditor.holding(path, tenant).since, at)
-                for path, of_one in segments.items()
-            )
-            assert bill == self.auditor.settled[tenant] + explained
-            if at > market.now:
-                for path, of_one in segments.items():
-                    holding = market.holding(path)
-                    assert holding is not None and holding.tenant == tenant
-                    assert (holding.rate, holding.cause) == of_one[-1][2:]
-            total += bill
-        assert market.revenue(at) == total
-
-    def read_statements(self) -> None:
-        """Explanations are worked out when read; by now the books have moved on."""
-        for settled, right, echo in self.unread:
-            assert settled == right == echo
-            explained = check_explanation(settled.segments, settled.since, settled.at)
-            assert explained == settled.charge
-        self.unread = []
+    def tell(self, command: Command) -> None:
+        note(repr(command))
+        self.trial.tell(command)
 
     def teardown(self) -> None:
-        self.read_statements()
+        self.trial.read_statements()
 
 
 class Deep(Trading):

@@ -148,8 +148,9 @@ class ChargeTrace:
         left_out = 0
         pieces = self._pieces_backwards(count * CHANGES_PER_SEGMENT)
         for before, (start, end, floor, price) in pieces:
-            # A call makes up to two segments more of what there is before it.
+            # A call makes up to two segments more of what there is before, the end of a hold one.
             left_out = before + 2 * bisect_left(self.calls, start, key=itemgetter(0))
+            left_out += self.since < self.protected_until < start
             for segment in reversed(self._segments_of(start, end, floor, price)):
                 _join(segments, segment)
             if len(segments) > count:

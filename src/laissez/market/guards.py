@@ -85,6 +85,10 @@ class GuardedTree:
             self.references = {}
         self.references[scope] = quoted
 
+    def begin_windows_anew(self) -> None:
+        """Windows have another length: what was forgotten for one of before says nothing now."""
+        self._descents_window = -1
+
     def forget_descents_before(self, window: int) -> None:
         """Where a floor stood matters in its own window, and while it has further to go."""
         if self._descents_window != window:

@@ -321,6 +321,8 @@ def _guard_falling_floors(
     state: State, tree: GuardedTree, before: GuardSettings, events: list[Event]
 ) -> None:
     """Floors on their way down go on under the new guard, or at once where they were asked to."""
+    if tree.guard.window != before.window:
+        tree.begin_windows_anew()
     if tree.guard.fall is None or tree.guard.window != before.window:
         tree.descents = {
             path: descent for path, descent in tree.descents.items() if descent.pending

@@ -238,12 +238,14 @@ def place_again(state: State, order: Order, events: list[Event]) -> None:
     """A leaf that was promised to a single order is gone: the order looks for another."""
     if isinstance(order, Gang) or (order.expires is not None and order.expires <= state.now):
         return
-    node = know_scope(state, order.scope)
+    node, price = know_scope(state, order.scope), order.price
+    if node.tree.guard.rise is not None:
+        price = _clipped(node, order.tenant, price, state.now)
     again = Order(
         order.id,
         order.tenant,
         order.scope,
-        order.price,
+        price,
         order.limit,
         order.expires,
         state.next_sequence(),
