@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from laissez.adapters.budget import Budget
-from laissez.adapters.view import MarketView
+from laissez.adapters.view import NO_TERMS, MarketView, TreeTerms
 from laissez.model import Holding, OpenOrder
 from laissez.model.paths import tree_of
 
@@ -30,7 +30,8 @@ class Keep(msgspec.Struct, frozen=True):
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """One more resource under a scope, at this price and limit; `rate` is what it may cost."""
+    """One more resource under a scope, at this price and limit; `rate` is what it may cost. With a
+    `count` above 1 it is a gang: so many at once, in one domain, each up to the limit."""
 
     scope: str
     price: int
@@ -38,6 +39,8 @@ class Wish(msgspec.Struct, frozen=True):
     why: str = ""
     figures: tuple[float, ...] = ()
     rate: int = 0
+    count: int = 1
+    within: int | None = None
 
     def limited(self, limit: int) -> Wish:
         return replace(self, price=min(self.price, limit), limit=limit)
@@ -77,6 +80,22 @@ def own_holdings(terms: TradingTerms, view: MarketView) -> list[Holding]:
     """What the tenant holds under the adapter's scopes."""
     under = tuple(f"{scope}/" for scope in terms.scopes)
     return [each for each in view.holdings if f"{each.resource}/".startswith(under)]
+
+
+def staying_holdings(terms: TradingTerms, view: MarketView) -> list[Holding]:
+    """What it holds and is not called to leave: what there is to reckon with."""
+    return [each for each in own_holdings(terms, view) if each.resource not in view.calls]
+
+
+def own_promises(terms: TradingTerms, view: MarketView) -> tuple[str, ...]:
+    """The nodes under the adapter's scopes that are on their way to it."""
+    under = tuple(f"{scope}/" for scope in terms.scopes)
+    return tuple(path for path in view.promises if f"{path}/".startswith(under))
+
+
+def tree_terms(view: MarketView, path: str) -> TreeTerms:
+    """Notice and commitment where a path is."""
+    return view.terms.get(tree_of(path), NO_TERMS)
 
 
 def own_orders(terms: TradingTerms, view: MarketView) -> list[OpenOrder]:
