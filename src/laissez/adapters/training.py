@@ -203,28 +203,38 @@ class TrainingAdapter(EconAdapter, frozen=True):
         )
 
     def _gang(self, app: TrainingJob, view: MarketView) -> Wish | None:
-        """The crew of one domain that is worth most beyond its cost, if that is more than what its
-        nodes would be worth one by one."""
+        """The crew of one domain that is worth most beyond its cost, if that is more than as many
+        nodes would be worth wherever they can be had one by one."""
         if own_promises(self.terms, view):
             return None
-        best, least = None, self.shadow_plan(app, view, ()).score
+        best, most = None, 0.0
         for ask, quoted in view.gang_quotes.items():
             if quoted.rate is None or tree_of(ask.scope) not in app.kinds:
                 continue
-            value = self.value(app, view, ask.count * quoted.rate)
-            place = _somewhere_in(ask)
-            crew = plan(
-                app.spec.setup,
-                [GpuGroup(place, ask.count, rounded(quoted.rate))],
-                value_per_unit=rounded(value),
-                needed_pace=rounded(app.needed_pace),
-            )
+            crew = self._crew_of(app, view, _somewhere_in(ask), ask.count, quoted.rate)
             count = sum(use.count for use in crew.uses)
-            if count > 1 and crew.score > least:
-                wish = self._gang_wish(app, view, ask, count, quoted)
-                if wish is not None:
-                    best, least = wish, crew.score
+            if count < 2 or crew.score <= most:
+                continue
+            single = scope_to_ask(view, ask.scope)
+            one_rate = quoted.rate if single is None else single.rate
+            if crew.score <= self._crew_of(app, view, ask.scope, count, one_rate).score:
+                continue
+            wish = self._gang_wish(app, view, ask, count, quoted)
+            if wish is not None:
+                best, most = wish, crew.score
         return best
+
+    def _crew_of(
+        self, app: TrainingJob, view: MarketView, place: str, count: int, rate: int
+    ) -> TrainingPlan:
+        """The best that can be done with so many nodes at a place."""
+        value = self.value(app, view, count * rate)
+        return plan(
+            app.spec.setup,
+            [GpuGroup(place, count, rounded(rate))],
+            value_per_unit=rounded(value),
+            needed_pace=rounded(app.needed_pace),
+        )
 
     def _gang_wish(
         self, app: TrainingJob, view: MarketView, ask: GangAsk, count: int, quoted: Quoted
