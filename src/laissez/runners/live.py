@@ -339,6 +339,7 @@ class LiveRun:
         """Let the application get ready for a loss, or go on; nothing of it is sent."""
         tell = self.app.vacate if isinstance(do, Vacate) else self.app.stay
         self._tell(f"what to do with {do.resource}", lambda: tell(do.resource, self._told_us))
+        self.listening.stirred.set()  # it may be worth something else to it now
 
     def _say_action(self, action: Action) -> None:
         self._log(

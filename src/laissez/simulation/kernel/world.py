@@ -170,6 +170,7 @@ class World:
     def _prepare(self, tenant: Tenant, do: Vacate | Stay, at_us: int, why: str) -> None:
         tell = tenant.app.vacate if isinstance(do, Vacate) else tenant.app.stay
         tell(do.resource, at_us)
+        self.stage.wake(tenant, at_us)
         if self._keeps_log:
             self.log.append(LogLine(at_us, tenant.name, do, why))
 
