@@ -29,6 +29,7 @@ from laissez.model import (
     OpenOrder,
     PlaceOrder,
     Quoted,
+    Rejected,
     Release,
 )
 from laissez.performance.standing import Standing
@@ -124,7 +125,7 @@ def test_the_view_tells_of_calls_promises_and_terms() -> None:
     promised = view_of(world.market, bob, world.now_us, world._binding)
     until_us = 3 * MINUTE
     assert called.calls == {NODE: HoldingCall(until_us, "outbid")} and called.promises == {}
-    assert promised.promises == {NODE: PromisedNode(until_us, 9 * DOLLAR)}
+    assert promised.promises == {NODE: PromisedNode(until_us, 9 * DOLLAR, "rival.0")}
     assert promised.terms == {"h100": TreeTerms(60 * SECOND, 30 * SECOND)}
     assert staying_holdings(ada.adapter.terms, called) == []
     world.run(until_us + SECOND)
@@ -135,10 +136,21 @@ def test_the_view_tells_of_calls_promises_and_terms() -> None:
 
 
 def test_a_promised_node_is_not_ordered_again() -> None:
-    world = market(loser(None, 2), rival(), nodes=2)
+    """Nor is the id of its order used for another as long as the promise stands."""
+    world = market(loser(None, 3), rival(), nodes=3)
     world.run(MINUTE + 50 * SECOND)
     assert len(world.market.promises("rival")) == 1
-    assert world.market.orders("rival") == () and len(world.market.holdings("ada")) == 2
+    placed = [line for line in world.log if line.who == "rival"]
+    assert [type(line.what) for line in placed] == [PlaceOrder]
+    wants_two = Tenant("eve", Footprint(terms_of("eve"), 2, 5 * DOLLAR), Standing(("h100",), 2))
+    world = market(nodes=2)
+    for name, limit in (("weak", 3), ("sure", 99)):
+        world.act(name, PlaceOrder("h100", 2 * DOLLAR, limit * DOLLAR), 0)
+    world.run(SECOND)
+    world.join(wants_two)
+    world.run(30 * SECOND)
+    assert len(world.market.promises("eve")) == 1 and len(world.market.orders("eve")) == 1
+    assert not any(isinstance(line.what, Rejected) for line in world.log)
 
 
 # Gangs ------------------------------------------------------------------------------------------

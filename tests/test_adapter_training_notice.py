@@ -234,7 +234,7 @@ def test_the_wall_counts_what_is_called_and_what_is_promised() -> None:
     called = Holding(node(0, 0), 0, 6 * DOLLAR, 6 * DOLLAR, None, {}, "ada", "notice")
     wish = Wish("h100", 12 * DOLLAR, 12 * DOLLAR)
     calls = {called.resource: HoldingCall(MINUTE, "outbid")}
-    promises = {node(0, 1): PromisedNode(MINUTE, 3 * DOLLAR)}
+    promises = {node(0, 1): PromisedNode(MINUTE, 3 * DOLLAR, "t.0")}
     seen = MarketView(0, (called,), (), {}, calls=calls, promises=promises)
     _, (cut,) = within_budget(Intent((), (wish,)), terms, seen, ())
     assert cut.limit == (18 - 6 - 3) * DOLLAR * 2 // 3

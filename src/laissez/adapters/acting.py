@@ -131,6 +131,7 @@ def _order_actions(
 ) -> Iterator[Action]:
     expires = view.at_us + LEASE_STEPS * terms.period_us
     taken = {order.order for order in own_orders(terms, view)}
+    taken |= {promised.order for promised in view.promises.values()}
     numbers = _free_numbers(terms.prefix, taken)
     for wish, order in served:
         if order is not None and _may_stay(wish, order, terms, view):

@@ -35,10 +35,12 @@ class HoldingCall(msgspec.Struct, frozen=True):
 
 
 class PromisedNode(msgspec.Struct, frozen=True):
-    """A node that comes at this instant or before, and is then charged up to this limit."""
+    """A node that comes at this instant or before, and is then charged up to this limit. Until then
+    the id of the order that has won it is taken."""
 
     until_us: int
     limit: int
+    order: str
 
 
 class NodeBond(msgspec.Struct, frozen=True):

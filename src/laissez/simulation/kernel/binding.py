@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from laissez.adapters.view import NO_TERMS, HoldingCall, NodeBond, PromisedNode, TreeTerms
+from laissez.exchange.views import own_order_id
 from laissez.market import Market
 from laissez.model import Amended, Called, Event, Placed, Promised, Transferred, Uncalled
 from laissez.model.paths import tree_of
@@ -67,10 +68,12 @@ class Binding:
         return {path: bond for path, bond in bonds.items() if bond.until_us > now_us}
 
     def promises(self, tenant: str) -> dict[str, PromisedNode]:
-        return {
-            path: PromisedNode(until_us, self._limits[self._promised[path]][1])
-            for path, until_us in self._market.promises(tenant).items()
-        }
+        promises = {}
+        for path, until_us in self._market.promises(tenant).items():
+            order = self._promised[path]
+            limit = self._limits[order][1]
+            promises[path] = PromisedNode(until_us, limit, own_order_id(tenant, order))
+        return promises
 
 
 def _of(known: Mapping[str, T], held: Iterable[str]) -> dict[str, T]:
