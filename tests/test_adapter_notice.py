@@ -143,12 +143,12 @@ def test_a_promised_node_is_not_ordered_again() -> None:
     placed = [line for line in world.log if line.who == "rival"]
     assert [type(line.what) for line in placed] == [PlaceOrder]
     wants_two = Tenant("eve", Footprint(terms_of("eve"), 2, 5 * DOLLAR), Standing(("h100",), 2))
-    world = market(nodes=2)
+    world = market(nodes=2, notice_s=300)
     for name, limit in (("weak", 3), ("sure", 99)):
         world.act(name, PlaceOrder("h100", 2 * DOLLAR, limit * DOLLAR), 0)
     world.run(SECOND)
     world.join(wants_two)
-    world.run(30 * SECOND)
+    world.run(3 * MINUTE)  # the order that waits is renewed meanwhile
     assert len(world.market.promises("eve")) == 1 and len(world.market.orders("eve")) == 1
     assert not any(isinstance(line.what, Rejected) for line in world.log)
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laissez.model import Called, Code, Filled, Rejected, Settled, Transferred
+from laissez.model.values import Segment
 from laissez.simulation.kernel.world import World
 from test_adapter_properties import (
     END,
@@ -49,7 +50,7 @@ def test_nobody_pays_for_leaving_early(make: Make) -> None:
     """What is bound is lowered and not released, what is called may be left; so the rest of a
     bond is never charged, but to whoever is done with a promise."""
     world = make()
-    charged = []
+    charged: list[Segment] = []
 
     def hear(events: tuple[object, ...]) -> None:
         for event in events:
