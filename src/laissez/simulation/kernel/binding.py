@@ -29,13 +29,12 @@ class Binding:
         self._promised: dict[str, str] = {}
 
     def hear(self, events: Iterable[Event]) -> None:
-        terms = self.terms()
         for event in events:
             if isinstance(event, Placed | Amended):
                 price = event.limit if event.price is None else event.price
                 self._limits[event.order] = (price, event.limit)
             elif isinstance(event, Transferred):
-                self._changes_hands(event, terms.get(tree_of(event.resource), NO_TERMS).commit_us)
+                self._changes_hands(event)
             elif isinstance(event, Called):
                 self._calls[event.resource] = HoldingCall(event.until, event.reason)
             elif isinstance(event, Promised):
@@ -43,8 +42,9 @@ class Binding:
             elif isinstance(event, Uncalled):
                 self._calls.pop(event.resource, None)
 
-    def _changes_hands(self, event: Transferred, commit_us: int) -> None:
+    def _changes_hands(self, event: Transferred) -> None:
         path = event.resource
+        commit_us = self.terms().get(tree_of(path), NO_TERMS).commit_us
         self._calls.pop(path, None)
         self._bonds.pop(path, None)
         if commit_us and event.order in self._limits:
