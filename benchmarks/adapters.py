@@ -27,7 +27,7 @@ from laissez.adapters.footprint import Footprint
 from laissez.adapters.inference import inference_adapter
 from laissez.adapters.intent import TradingTerms
 from laissez.adapters.training import TrainingAdapter
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.view import Action, GangAsk, MarketView
 from laissez.model import ChangeFloor, Holding, OfferResource
 from laissez.performance.application import Application
 from laissez.performance.batch import BatchJob, Work
@@ -66,6 +66,9 @@ class Timed:
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
         return self.adapter.scopes_to_quote(app, holdings)
+
+    def gangs_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[GangAsk, ...]:
+        return self.adapter.gangs_to_quote(app, holdings)
 
     def step(self, app: Any, view: MarketView, at_us: int) -> tuple[Action, ...]:
         held = frozenset(holding.resource for holding in view.holdings)

@@ -35,7 +35,7 @@ from rich.table import Table
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.intent import TradingTerms
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.view import Action, GangAsk, MarketView
 from laissez.model import (
     AmendOrder,
     CancelOrder,
@@ -179,6 +179,9 @@ class Quiet(msgspec.Struct, frozen=True):
     count: Count
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
+        return ()
+
+    def gangs_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[GangAsk, ...]:
         return ()
 
     def step(self, app: Any, view: MarketView, at_us: int) -> tuple[Action, ...]:
@@ -336,6 +339,9 @@ class Counted(msgspec.Struct, frozen=True):
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
         return self.adapter.scopes_to_quote(app, holdings)
+
+    def gangs_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[GangAsk, ...]:
+        return self.adapter.gangs_to_quote(app, holdings)
 
     def step(self, app: Any, view: MarketView, at_us: int) -> tuple[Action, ...]:
         actions = self.adapter.step(app, view, at_us)

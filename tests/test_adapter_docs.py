@@ -15,6 +15,7 @@ import yaml
 from laissez.adapters.acting import LEASE_STEPS
 from laissez.adapters.deadline import DeadlineAdapter
 from laissez.adapters.pricing import HORIZON_S
+from laissez.adapters.view import MarketView
 from laissez.amounts import BadAmount, microseconds
 from laissez.inframaps.spec import (
     CarbonSpec,
@@ -176,7 +177,7 @@ def test_the_example_of_a_deadline_is_worked_out_right() -> None:
     for cause, at_us in looks:
         app.advance(at_us)
         held = Holding(node, 0, 2_000_000, 2_500_000, None, {}, "ada", cause)
-        said.append(adapter.kept(app, held, worth, 3e6).limit)
+        said.append(adapter.kept(app, MarketView(at_us, (held,), (), {}), held, worth, 3e6).limit)
     text = ADAPTERS.read_text()
     assert [f"${micros / 1e6:.2f}" for micros in said] == ["$0.21", "$2.50", "$1.30", "$4.30"]
     for limit in ("is a bid of $0.21", "up to $2.50 while", "1.25 = $1.30", "1.25 = $4.30"):

@@ -100,7 +100,7 @@ every_application = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.ke
 # what happens, to which node, after how many seconds
 STORIES = st.lists(
     st.tuples(
-        st.sampled_from(["gain", "gain", "gain", "lose", "wait"]),
+        st.sampled_from(["gain", "gain", "gain", "lose", "wait", "vacate", "stay"]),
         st.integers(0, len(POOL) - 1),
         st.sampled_from([0, 1, 7, 61, 333]),
     ),
@@ -119,6 +119,10 @@ def live(application: Application, story: Story) -> Iterator[int]:
             application.gain(POOL[number], now_us)
         elif what == "lose":
             application.lose(POOL[number], now_us)
+        elif what == "vacate":
+            application.vacate(POOL[number], now_us)
+        elif what == "stay":
+            application.stay(POOL[number], now_us)
         else:
             application.advance(now_us)
         yield now_us
@@ -150,6 +154,8 @@ def answers(application: Application) -> list[object]:
         told.append(application.till_checkpoint_s(node))
         told.append(application.at_stake(node))
         told.append(application.ends_in_s(node))
+        told.append(application.vacate_s(node))
+        told.append(node in application.vacating)
     return told
 
 
@@ -195,6 +201,8 @@ def test_what_it_has_already_and_what_it_has_not_change_nothing(make: Make, stor
         application.lose("h100/z/r9/n9/h9/g9", now_us)
         application.gain("tpu/z/r0/n0/h0/g0", now_us)
         application.lose("tpu/z/r0/n0/h0/g0", now_us)
+        application.vacate("tpu/z/r0/n0/h0/g0", now_us)
+        application.stay("tpu/z/r0/n0/h0/g0", now_us)
         assert application.state() == before
 
 
@@ -304,6 +312,27 @@ def test_what_is_at_stake_and_for_how_long_is_never_below_nothing(make: Make, st
         assert application.at_stake("h100/z/r9/n9/h9/g9") == 0.0
         ends_s = [application.ends_in_s(place) for place in (*application.nodes, *SCOPES)]
         assert all(end_s is None or end_s >= 0.0 for end_s in ends_s)
+
+
+@every_application
+@settings(max_examples=18)
+@given(story=STORIES)
+def test_who_gets_ready_is_ready_by_then(make: Make, story: Story) -> None:
+    """Told that it will lose a node, an application says how long it needs, and no later than that
+    needs no more: what would have to be done again is what was done since it was told, at most."""
+    application = make()
+    for now_us in live(application, story):
+        for node in application.nodes:
+            leaver = copy_of(application, make)
+            leaver.stay(node, now_us)
+            ready_s = leaver.vacate_s(node)
+            if ready_s is None:
+                continue
+            leaver.vacate(node, now_us)
+            assert leaver.vacate_s(node) == ready_s
+            leaver.advance(now_us + round(ready_s * S))
+            assert leaver.vacate_s(node) == 0.0
+            assert leaver.since_checkpoint_s(node) <= ready_s + max(ready_s, 60.0)
 
 
 READINGS = {"done": float("nan"), "samples": float("nan"), "requests_per_s": float("nan")}

@@ -22,9 +22,10 @@ class Crew:
         checkpoint_every_s: float | None = None,
         spare: float = 0.0,
         ends_us: int | None = None,
+        vacate_s: float | None = 0.0,
     ) -> None:
         """`needs` says from which instant on how many are needed; `spare` what one more is worth
-        in full."""
+        in full; `vacate_s` how long it takes to get ready for the loss of a node."""
         self.speeds = dict(speeds or {"h100": 1.0})
         self.needs = dict(needs or {0: need})
         self.at_us = 0
@@ -34,6 +35,8 @@ class Crew:
         self._every_s = checkpoint_every_s
         self._spare = spare
         self._ends_us = ends_us
+        self._vacate_s = vacate_s
+        self.vacating: dict[str, int] = {}
 
     def advance(self, at_us: int) -> None:
         assert at_us >= self.at_us
@@ -45,6 +48,18 @@ class Crew:
     def lose(self, resource: str, at_us: int) -> None:
         if self.gained.pop(resource, None) is not None:
             self.lost.append((resource, at_us))
+        self.vacating.pop(resource, None)
+
+    def vacate(self, resource: str, at_us: int) -> None:
+        self.vacating.setdefault(resource, at_us)
+
+    def stay(self, resource: str, at_us: int) -> None:
+        self.vacating.pop(resource, None)
+
+    def vacate_s(self, resource: str) -> float | None:
+        if self._vacate_s is None or resource not in self.vacating:
+            return self._vacate_s
+        return max(0.0, self._vacate_s - (self.at_us - self.vacating[resource]) / US_PER_S)
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
         self.needs[at_us] = int(readings["need"])

@@ -11,7 +11,12 @@ back.
 
 An order is lowered by amending it. It is raised, or made to last longer, by placing another and
 cancelling it: under a guard a price may only rise from what was quoted before, and an amendment
-would take the order's own pressure out of that quote first.
+would take the order's own pressure out of that quote first. A gang presses on nobody, and is
+amended always.
+
+What is called is no longer reckoned with: `leaving` sees to it. What a holder is bound to is never
+released, for that would cost the rest of its time at once, at the price that was bid. Its limit is
+lowered as far as it goes: so it costs no more than its rate, and nothing once somebody takes it.
 """
 
 from __future__ import annotations
@@ -20,8 +25,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from laissez.adapters.intent import Intent, TradingTerms, Wish, own_holdings, own_orders
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.intent import Intent, TradingTerms, Wish, own_orders, staying_holdings
+from laissez.adapters.view import Action, MarketView, OrderGang
 from laissez.adapters.wall import is_protected, within_budget
 from laissez.model import AmendOrder, CancelOrder, ChangeLimit, Holding, OpenOrder, PlaceOrder
 from laissez.model import Release as ReleaseResource
@@ -33,7 +38,7 @@ LEASE_STEPS = 20
 
 def actions_for(intent: Intent, terms: TradingTerms, view: MarketView) -> tuple[Action, ...]:
     """What to do now: give up first, then set limits, then order."""
-    held = own_holdings(terms, view)
+    held = staying_holdings(terms, view)
     keep, wishes = within_budget(_within_rates(intent), terms, view, held)
     kept = {each.resource: each for each in keep}
     wanted_limits = {each.resource: each.limit for each in intent.keep}
@@ -45,7 +50,11 @@ def actions_for(intent: Intent, terms: TradingTerms, view: MarketView) -> tuple[
     served, stale = _matched(wishes, own_orders(terms, view), given_up)
     return (
         *(Action(CancelOrder(each.order), "the order serves no wish any more") for each in stale),
-        *(_release(each, intent) for each in held if each.resource not in kept),
+        *(
+            action
+            for each in held
+            if each.resource not in kept and (action := _give_up(each, intent, view)) is not None
+        ),
         *(
             Action(
                 ChangeLimit(each.resource, wanted.limit),
@@ -61,15 +70,24 @@ def actions_for(intent: Intent, terms: TradingTerms, view: MarketView) -> tuple[
     )
 
 
-def _release(holding: Holding, intent: Intent) -> Action:
-    release = ReleaseResource(holding.resource)
-    if any(each.resource == holding.resource for each in intent.keep):
-        return Action(release, "the budget does not pay for it any more")
-    return Action(release, intent.why_release, intent.is_too_dear)
+def _give_up(holding: Holding, intent: Intent, view: MarketView) -> Action | None:
+    path, why = holding.resource, intent.why_release
+    if any(each.resource == path for each in intent.keep):
+        why = "the budget does not pay for it any more"
+    bond = view.bonds.get(path)
+    if bond is None or bond.until_us <= view.at_us:
+        return Action(ReleaseResource(path), why, intent.is_too_dear)
+    if holding.limit <= bond.rate:
+        return None  # it is given up already, and goes as soon as it may
+    return Action(ChangeLimit(path, 1), f"{why}, but it is bound to it for a while")
 
 
 def _is_worth_sending(holding: Holding, limit: int, terms: TradingTerms, view: MarketView) -> bool:
-    """Under a guard's protection a limit means nothing yet but what may be charged meanwhile."""
+    """Under a guard's protection a limit means nothing yet but what may be charged meanwhile, and
+    below what its holder is bound to it means nothing at all."""
+    bond = view.bonds.get(holding.resource)
+    if bond is not None and bond.until_us > view.at_us:
+        limit = max(limit, bond.rate)
     if limit == holding.limit or is_protected(holding, view):
         return False
     if limit < holding.rate:
@@ -87,23 +105,24 @@ def _is_trifle(new: int, old: int, trifle: float) -> bool:
 # Orders -----------------------------------------------------------------------------------------
 
 _Served = tuple[Wish, OpenOrder | None]
+_Sort = tuple[str, int, int | None]
 
 
 def _matched(
     wishes: Sequence[Wish], orders: Sequence[OpenOrder], given_up: Sequence[str]
 ) -> tuple[list[_Served], list[OpenOrder]]:
     """Each wish with an order for its scope, where there is one; and the orders to cancel."""
-    free: dict[str, list[OpenOrder]] = {}
+    free: dict[_Sort, list[OpenOrder]] = {}
     stale = []
     for order in orders:
         if any(covers(order.scope, resource) for resource in given_up):
             stale.append(order)
         else:
-            free.setdefault(order.scope, []).append(order)
+            free.setdefault((order.scope, order.count, order.within), []).append(order)
     served: list[_Served] = []
     for wish in wishes:
-        same_scope = free.get(wish.scope)
-        served.append((wish, same_scope.pop(0) if same_scope else None))
+        same = free.get((wish.scope, wish.count, wish.within))
+        served.append((wish, same.pop(0) if same else None))
     return served, stale + [order for left_over in free.values() for order in left_over]
 
 
@@ -112,22 +131,34 @@ def _order_actions(
 ) -> Iterator[Action]:
     expires = view.at_us + LEASE_STEPS * terms.period_us
     taken = {order.order for order in own_orders(terms, view)}
+    taken |= {promised.order for promised in view.promises.values()}
     numbers = _free_numbers(terms.prefix, taken)
     for wish, order in served:
         if wish.count > 1:
             continue  # a gang waits for a market that knows of gangs
         if order is not None and _may_stay(wish, order, terms, view):
             continue
-        if order is not None and wish.price < order.price:
+        if wish.count > 1:
+            yield _gang_action(wish, order, f"{terms.prefix}{next(numbers)}", expires)
+            continue
+        before = 0 if order is None or order.price is None else order.price
+        if order is not None and wish.price < before:
             yield Action(AmendOrder(order.order, wish.price, wish.limit), _why(wish))
             continue
         limit = wish.limit
-        if order is not None and order.price < wish.price and order.limit >= limit:
+        if order is not None and before < wish.price and order.limit >= limit:
             limit = min(order.limit + 1, MAX_RATE)  # the new one wins first, and the old never
         order_id = f"{terms.prefix}{next(numbers)}"
         yield Action(PlaceOrder(wish.scope, wish.price, limit, order_id, expires), _why(wish))
         if order is not None:
             yield Action(CancelOrder(order.order), "another order takes its place")
+
+
+def _gang_action(wish: Wish, order: OpenOrder | None, new_id: str, expires: int) -> Action:
+    if order is not None:
+        return Action(AmendOrder(order.order, None, wish.limit, expires), _why(wish))
+    gang = OrderGang(wish.scope, wish.count, wish.within, wish.limit, new_id, expires)
+    return Action(gang, _why(wish))
 
 
 def _why(wish: Wish) -> str:
@@ -167,6 +198,5 @@ def _may_stay(wish: Wish, order: OpenOrder, terms: TradingTerms, view: MarketVie
     lease_us = LEASE_STEPS * terms.period_us
     if order.expires is None or order.expires - view.at_us < lease_us // 2:
         return False
-    return _is_trifle(wish.price, order.price, terms.trifle) and _is_trifle(
-        wish.limit, order.limit, terms.trifle
-    )
+    is_same_price = order.price is None or _is_trifle(wish.price, order.price, terms.trifle)
+    return is_same_price and _is_trifle(wish.limit, order.limit, terms.trifle)

@@ -13,7 +13,8 @@ import msgspec
 
 from laissez.adapters.acting import actions_for
 from laissez.adapters.intent import Intent, TradingTerms
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.leaving import leaving
+from laissez.adapters.view import Action, GangAsk, MarketView
 from laissez.model import Holding
 
 
@@ -26,6 +27,9 @@ class Adapter(Protocol):
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
         """The scopes whose quotes the next step wants to know, as far as they are visible."""
+
+    def gangs_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[GangAsk, ...]:
+        """The same for several nodes at once."""
 
     def step(self, app: Any, view: MarketView, at_us: int) -> tuple[Action, ...]:
         """What to do now; the same for the same application, view and time."""
@@ -40,9 +44,12 @@ class Trader(msgspec.Struct, frozen=True):
         raise NotImplementedError
 
     def step(self, app: Any, view: MarketView, at_us: int) -> tuple[Action, ...]:
-        if app.is_done:
-            return actions_for(Intent(why_release="the work is done"), self.terms, view)
-        return actions_for(self.decide(app, view), self.terms, view)
+        intent = Intent(why_release="the work is done") if app.is_done else self.decide(app, view)
+        called = leaving(app, self.terms, view)
+        return (*called, *actions_for(intent, self.terms, view))
 
     def scopes_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[str, ...]:
         return self.terms.scopes_and_trees
+
+    def gangs_to_quote(self, app: Any, holdings: Sequence[Holding]) -> tuple[GangAsk, ...]:
+        return ()

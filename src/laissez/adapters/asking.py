@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from laissez.adapters.intent import TradingTerms, Wish, own_orders
+from laissez.adapters.intent import TradingTerms, Wish, own_orders, tree_terms
 from laissez.adapters.view import MarketView
 from laissez.model import Quoted
 from laissez.model.paths import tree_of
@@ -34,6 +34,13 @@ class ScopeToAsk(msgspec.Struct, frozen=True):
     rate: int
     is_free: bool
     is_seen: bool
+
+    def price(self, view: MarketView, most: int) -> int:
+        """What to offer there. Whoever wins is bound to its price, where winners are bound; so
+        nobody offers more than it takes for what is free."""
+        if self.is_free and tree_terms(view, self.scope).commit_us:
+            return max(1, min(most, self.rate))
+        return most
 
 
 def scope_to_ask(view: MarketView, scope: str) -> ScopeToAsk | None:

@@ -41,6 +41,7 @@ class Budget(msgspec.Struct, frozen=True):
         projected = spend_micros_per_hour * (self.ends_us - view.at_us)
         return 1.0 if projected <= left else left / projected
 
-    def affordable_rate(self, view: MarketView, period_us: int) -> int:
-        """The sum of limits, in micro-dollars per hour, that the wall allows."""
-        return max(0, self.left(view)) // (STEPS_COVERED * period_us)
+    def affordable_rate(self, view: MarketView, period_us: int, owed: int = 0) -> int:
+        """The sum of limits, in micro-dollars per hour, that the wall allows; `owed` is spoken for
+        already, in the market's unit of charge."""
+        return max(0, self.left(view) - owed) // (STEPS_COVERED * period_us)

@@ -22,8 +22,16 @@ import msgspec
 
 from laissez.adapters.asking import Turns, WishToAsk, scope_to_ask
 from laissez.adapters.budget import STEPS_COVERED
-from laissez.adapters.econ import EconAdapter, WeighedWish, restart_of
-from laissez.adapters.intent import Intent, Keep, TradingTerms, Wish, own_holdings
+from laissez.adapters.econ import EconAdapter, WeighedWish
+from laissez.adapters.intent import (
+    Intent,
+    Keep,
+    TradingTerms,
+    Wish,
+    own_promises,
+    staying_holdings,
+    tree_terms,
+)
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.urgency import (
     DeadlinePlan,
@@ -90,7 +98,9 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
 
     def decide(self, app: DeadlineWork, view: MarketView) -> Intent:
         held = [
-            each for each in own_holdings(self.terms, view) if tree_of(each.resource) in app.kinds
+            each
+            for each in staying_holdings(self.terms, view)
+            if tree_of(each.resource) in app.kinds
         ]
         how_near = hurry(self.plan, self.policy, self, app, view, held)
         if how_near is Hurry.NONE:
@@ -132,6 +142,8 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         needed_us = time_needed_us(app, place)
         if budget.ends_us is not None:
             needed_us = min(needed_us, max(0, budget.ends_us - view.at_us))
+        if place not in app.nodes:
+            needed_us = max(needed_us, tree_terms(view, place).commit_us)
         needed_us += STEPS_COVERED * self.terms.period_us
         return min(self.most_micros_per_hour, max(0, budget.left(view)) // needed_us)
 
@@ -146,6 +158,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         if best is not None and best.resource not in app.workers:
             keep += at_work(app, held)  # until it takes over, the others go on
         is_in_time = best is not None and self._is_in_time(app, view, best.resource)
+        is_in_time = is_in_time or bool(own_promises(self.terms, view))
         return Intent(
             tuple(self._urgent_keep(app, view, each, WHY_URGENT[how_near]) for each in keep),
             () if is_in_time else self._urgent_wishes(app, view, best, how_near),
@@ -156,14 +169,8 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         """What it can afford to the end, and what a move would cost on top: that is not spent
         unless somebody offers as much, and there is less to pay for with every step."""
         path = holding.resource
-        limit = self.pricing.limit(
-            self.affordable(app, view, path),
-            restart_of(app, path),
-            app.since_checkpoint_s(path),
-            holding.rate,
-            ends_in_s=app.ends_in_s(path),
-        )
-        return Keep(path, min(int(limit), self.most_micros_per_hour), why)
+        limit = self.up_to(app, view, holding, self.affordable(app, view, path))
+        return Keep(path, min(limit, self.most_micros_per_hour), why)
 
     def _urgent_wishes(
         self, app: DeadlineWork, view: MarketView, best: Holding | None, how_near: Hurry
@@ -199,7 +206,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
             place, limit = scope_to_ask(view, scope), self.affordable(app, view, scope)
             if place is not None and limit >= 1:
                 is_filled = place.is_free and place.rate <= limit
-                wish = Wish(scope, limit, limit, why, rate=place.rate)
+                wish = Wish(scope, place.price(view, limit), limit, why, rate=place.rate)
                 yield WishToAsk(wish, is_filled, place.is_seen)
 
     def _cost_there(self, app: DeadlineWork, view: MarketView, scope: str) -> tuple[bool, int]:
@@ -242,7 +249,7 @@ class DeadlineAdapter(EconAdapter, frozen=True, kw_only=True):
         affordable = self.affordable(app, view, holding.resource)
         if value * worth.now > affordable:
             value = affordable / worth.now
-        kept = self.kept(app, holding, worth, value)
+        kept = self.kept(app, view, holding, worth, value)
         return msgspec.structs.replace(kept, limit=max(1, kept.limit))
 
     def _rest_costs(self, app: DeadlineWork, holding: Holding) -> tuple[int, str]:

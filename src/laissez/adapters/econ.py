@@ -25,13 +25,13 @@ import msgspec
 
 from laissez.adapters.adapter import Trader
 from laissez.adapters.asking import Turns, WishToAsk, scope_to_ask
-from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
+from laissez.adapters.intent import Intent, Keep, Wish, own_promises, staying_holdings, tree_terms
 from laissez.adapters.pricing import Pricing
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.performance.application import Application, Worth
+from laissez.performance.application import US_PER_S, Application, Worth
 
 WISHES_MAX = 8
 FLOOR_MOVES = 1.25
@@ -62,7 +62,7 @@ class EconAdapter(Trader, frozen=True):
     wishes_max: int = WISHES_MAX
 
     def decide(self, app: Any, view: MarketView) -> Intent:
-        held = own_holdings(self.terms, view)
+        held = staying_holdings(self.terms, view)
         return Intent(self.keeps(app, view, held), self.wishes(app, view, held), "it is redundant")
 
     def value(self, app: Any, view: MarketView, spend_micros_per_hour: int) -> float:
@@ -84,7 +84,7 @@ class EconAdapter(Trader, frozen=True):
         keep: list[Keep] = []
         for holding in ranked:
             worth = app.worth_of_losing(holding.resource, gone)
-            kept = self.kept(app, holding, worth, self.value(app, view, spend))
+            kept = self.kept(app, view, holding, worth, self.value(app, view, spend))
             if view.at_us - holding.since < self.terms.period_us and not is_paper:
                 kept = msgspec.structs.replace(kept, limit=max(kept.limit, holding.rate, 1))
             if kept.limit >= 1:
@@ -94,30 +94,55 @@ class EconAdapter(Trader, frozen=True):
                 spend -= holding.rate
         return tuple(reversed(keep))
 
-    def kept(self, app: Application, holding: Holding, worth: Worth, value: float) -> Keep:
+    def kept(
+        self, app: Application, view: MarketView, holding: Holding, worth: Worth, value: float
+    ) -> Keep:
         """A node that is worth this much, with how far to follow its rate."""
         path, rate = holding.resource, holding.rate
-        limit = self.limit(app, holding, worth, value)
+        limit = self.limit(app, view, holding, worth, value)
         full = value * worth.full * FLOOR_MOVES
         nobody_else = holding.cause == "floor" and full >= rate and full > 0
         if nobody_else and self.pricing.variant != "paper":
             limit = max(limit, int(min(full, rate * FLOOR_MOVES)), 1)
         dollars = value * worth.now / MICROS_PER_DOLLAR
-        return Keep(path, limit, WHY_KEPT, (dollars, app.since_checkpoint_s(path)))
+        return Keep(path, limit, WHY_KEPT, (dollars, redone_of(app, view, path)))
 
-    def limit(self, app: Application, holding: Holding, worth: Worth, value: float) -> int:
+    def limit(
+        self, app: Application, view: MarketView, holding: Holding, worth: Worth, value: float
+    ) -> int:
         """Up to what rate to keep something worth this much that is lost with a node."""
+        at_stake = value * app.at_stake(holding.resource)
+        return self.up_to(app, view, holding, value * worth.now, at_stake)
+
+    def up_to(
+        self,
+        app: Application,
+        view: MarketView,
+        holding: Holding,
+        value: float,
+        at_stake: float | None = None,
+    ) -> int:
+        """Who is outbid has notice, and loses what can't be saved by then; but a limit below the
+        rate acts at once, and is set only where leaving is worth it without notice, too."""
         path = holding.resource
-        return int(
-            self.pricing.limit(
-                value * worth.now,
-                restart_of(app, path),
-                app.since_checkpoint_s(path),
-                holding.rate,
-                at_stake=value * app.at_stake(path),
-                ends_in_s=app.ends_in_s(path),
+        warned_s, redone_s = redone_of(app, view, path), app.since_checkpoint_s(path)
+
+        def limit(lost_s: float) -> int:
+            return int(
+                self.pricing.limit(
+                    value,
+                    restart_of(app, path),
+                    lost_s,
+                    holding.rate,
+                    at_stake=at_stake,
+                    ends_in_s=app.ends_in_s(path),
+                )
             )
-        )
+
+        with_notice = limit(warned_s)
+        if with_notice >= holding.rate or warned_s == redone_s:
+            return with_notice
+        return min(holding.rate, limit(redone_s))
 
     # Growing ----------------------------------------------------------------------------------
 
@@ -130,8 +155,8 @@ class EconAdapter(Trader, frozen=True):
     ) -> tuple[Wish, ...]:
         """One order for each node that is worth having, where it is to be asked for."""
         wishes: list[Wish] = []
-        coming: list[str] = []
-        sure: list[str] = []
+        coming = list(own_promises(self.terms, view))
+        sure = list(coming)
         turns = Turns(self.terms, view)
         spend = sum(each.rate for each in held)
         scopes = [scope for scope in self.terms.scopes if tree_of(scope) in app.kinds]
@@ -181,8 +206,9 @@ class EconAdapter(Trader, frozen=True):
         worth = app.worth_of_gaining(scope, coming)
         value = self.value(app, view, spend + place.rate)
         starts_in_s, ends_in_s = self.starts_in_s(app, scope), app.ends_in_s(scope)
-        full = int(self.pricing.idle(value * worth.full, starts_in_s, ends_in_s))
-        bid = int(self.pricing.bid(value * worth.now, starts_in_s, place.rate, ends_in_s))
+        share = bound_share(view, scope, ends_in_s)
+        full = int(share * self.pricing.idle(value * worth.full, starts_in_s, ends_in_s))
+        bid = int(share * self.pricing.bid(value * worth.now, starts_in_s, place.rate, ends_in_s))
         limit = bid
         if self.pricing.variant != "paper":
             if place.is_free and full >= place.rate and worth.full > 0:
@@ -193,13 +219,30 @@ class EconAdapter(Trader, frozen=True):
         if limit < 1:
             return None
         dollars = tuple(value * each / MICROS_PER_DOLLAR for each in worth)
-        wish = Wish(scope, max(1, bid), limit, WHY_WANTED, dollars, place.rate)
+        price = place.price(view, max(1, bid))
+        wish = Wish(scope, price, limit, WHY_WANTED, dollars, place.rate)
         return WeighedWish(wish, worth, place.is_free and place.rate <= limit, place.is_seen)
 
     def starts_in_s(self, app: Any, scope: str) -> float:
         """How long a node to come would cost and do nothing."""
         start_s: float = app.cold_start_s(scope)
         return start_s
+
+
+def redone_of(app: Application, view: MarketView, resource: str) -> float:
+    """How much work would have to be done again if this node were lost to somebody: what is not
+    saved, or only what is done while it is saved, if that fits into the notice."""
+    since_s, ready_s = app.since_checkpoint_s(resource), app.vacate_s(resource)
+    notice_s = tree_terms(view, resource).notice_us / US_PER_S
+    return since_s if ready_s is None or ready_s >= notice_s else min(since_s, ready_s)
+
+
+def bound_share(view: MarketView, scope: str, ends_in_s: float | None) -> float:
+    """For how much of the time that a winner is bound to a node there it would need it."""
+    commit_s = tree_terms(view, scope).commit_us / US_PER_S
+    if ends_in_s is None or commit_s <= ends_in_s:
+        return 1.0
+    return max(0.0, ends_in_s) / commit_s
 
 
 def restart_of(app: Application, resource: str) -> float:

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from laissez.adapters.adapter import Trader
 from laissez.adapters.asking import Turns, WishToAsk, scope_to_ask
-from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
+from laissez.adapters.intent import Intent, Keep, Wish, own_promises, staying_holdings
 from laissez.adapters.view import MarketView
 from laissez.model import Holding
 
@@ -40,12 +40,12 @@ class Footprint(Trader, frozen=True):
     limit: int
 
     def decide(self, app: Finite, view: MarketView) -> Intent:
-        held = self._borne(own_holdings(self.terms, view)[: self.nodes], view)
+        held = self._borne(staying_holdings(self.terms, view)[: self.nodes], view)
         keep = tuple(Keep(each.resource, self.limit, "the contract's limit") for each in held)
         spend = sum(each.rate for each in held)
         wishes: list[Wish] = []
         turns = Turns(self.terms, view)
-        for number in range(len(held), self.nodes):
+        for number in range(len(held) + len(own_promises(self.terms, view)), self.nodes):
             why = f"it is to hold {self.nodes}, and this is number {number + 1}"
             asked = turns.ask(self._offers(view, spend, why))
             wishes += asked
@@ -68,7 +68,8 @@ class Footprint(Trader, frozen=True):
         for place in places:
             rate = place.rate if place.is_seen else self.limit
             if self._pace(view, spend + rate) == 1.0:
-                wish = Wish(place.scope, self.limit, self.limit, why, rate=rate)
+                price = place.price(view, self.limit)
+                wish = Wish(place.scope, price, self.limit, why, rate=rate)
                 yield WishToAsk(wish, place.is_free and place.rate <= self.limit, place.is_seen)
 
     def _pace(self, view: MarketView, spend: int) -> float:

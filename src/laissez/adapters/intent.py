@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from laissez.adapters.budget import Budget
-from laissez.adapters.view import MarketView
+from laissez.adapters.view import NO_TERMS, MarketView, TreeTerms
 from laissez.model import Holding, OpenOrder
 from laissez.model.paths import tree_of
 
@@ -80,6 +80,22 @@ def own_holdings(terms: TradingTerms, view: MarketView) -> list[Holding]:
     """What the tenant holds under the adapter's scopes."""
     under = tuple(f"{scope}/" for scope in terms.scopes)
     return [each for each in view.holdings if f"{each.resource}/".startswith(under)]
+
+
+def staying_holdings(terms: TradingTerms, view: MarketView) -> list[Holding]:
+    """What it holds and is not called to leave: what there is to reckon with."""
+    return [each for each in own_holdings(terms, view) if each.resource not in view.calls]
+
+
+def own_promises(terms: TradingTerms, view: MarketView) -> tuple[str, ...]:
+    """The nodes under the adapter's scopes that are on their way to it."""
+    under = tuple(f"{scope}/" for scope in terms.scopes)
+    return tuple(path for path in view.promises if f"{path}/".startswith(under))
+
+
+def tree_terms(view: MarketView, path: str) -> TreeTerms:
+    """Notice and commitment where a path is."""
+    return view.terms.get(tree_of(path), NO_TERMS)
 
 
 def own_orders(terms: TradingTerms, view: MarketView) -> list[OpenOrder]:

@@ -8,6 +8,11 @@ plan uses and is not held yet is ordered, scope by scope, each priced by what it
 before it. What was acquired is assigned by the job itself, when it looks around next; a node that
 its assignment does not use is redundant, and is given back.
 
+A crew to begin with is ordered as a gang, if several nodes of one domain together are worth more
+than the same bought one by one, and the gang waits for as long as it has nothing. Where it would be
+filled at once nothing else is ordered; where it would not, nodes are looked for one by one as well,
+for a gang presses on nobody. What comes later is ordered one by one.
+
 To keep, a crew is looked at twice. If one of its nodes is lost all have to stop, so each is held at
 far more than its own worth. But to pay that for all of them at once makes no sense, and who stops
 anyway may as well leave: if their rates together are more than what all of them are worth, with
@@ -22,13 +27,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from laissez.adapters.asking import scope_to_ask
 from laissez.adapters.budget import Budget
-from laissez.adapters.econ import WISHES_MAX, EconAdapter
-from laissez.adapters.intent import Intent, Wish, own_holdings
+from laissez.adapters.econ import WISHES_MAX, EconAdapter, bound_share, restart_of
+from laissez.adapters.intent import Intent, Wish, own_promises, staying_holdings
 from laissez.adapters.pricing import Pricing
-from laissez.adapters.view import MarketView
-from laissez.model import Holding
+from laissez.adapters.view import GangAsk, MarketView
+from laissez.model import Holding, Quoted
 from laissez.model.paths import covers, tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
 from laissez.performance.training import GpuGroup, TrainingJob, TrainingPlan, plan
@@ -37,6 +44,9 @@ TRAINING_PRICING = Pricing(hysteresis=0.0)
 """What a crew loses with a node is reckoned in full, so there is nothing to add for safety."""
 PER_SCOPE = 8
 """So many nodes are planned for under one scope at a time."""
+GANG_SIZES = (2, 4, 8, 16, 32)
+"""Of so many nodes its first crew may be."""
+WHY_GANG = "a crew of {:.0f} in one domain is worth ${:.2f}/h to begin with"
 WHY_LEFT = "its crew of {} costs ${:.2f} an hour; it and a new start are worth ${:.2f}"
 DIGITS = 2
 """Of the pace that is needed and the value, for the planner."""
@@ -66,10 +76,16 @@ class TrainingAdapter(EconAdapter, frozen=True):
 
     def decide(self, app: TrainingJob, view: MarketView) -> Intent:
         """Each node for what is lost with it, unless all of the crew together are too dear."""
-        held = own_holdings(self.terms, view)
+        held = staying_holdings(self.terms, view)
         why = self._why_leave(app, view, held)
         if why is None:
-            return super().decide(app, view)
+            intent = super().decide(app, view)
+            gang = None if held or intent.keep else self._gang(app, view)
+            if gang is None:
+                return intent
+            is_filled = gang.rate <= gang.limit and self._is_idle(view, gang)
+            wishes = (gang,) if is_filled else (gang, *intent.wishes)
+            return msgspec.structs.replace(intent, wishes=wishes)
         keep = (each for each in self.keeps(app, view, held) if each.resource not in app.crew)
         return Intent(tuple(keep), why_release=why, is_too_dear=True)
 
@@ -80,7 +96,16 @@ class TrainingAdapter(EconAdapter, frozen=True):
             return None
         cost = sum(each.rate for each in crew)
         value = self.value(app, view, sum(each.rate for each in held))
-        limit = self.limit(app, crew[0], app.worth_of_crew, value)
+        path = crew[0].resource
+        limit = int(
+            self.pricing.limit(
+                value * app.worth_of_crew.now,
+                restart_of(app, path),
+                app.since_checkpoint_s(path),
+                at_stake=value * app.at_stake(path),
+                ends_in_s=app.ends_in_s(path),
+            )
+        )
         if cost <= limit:
             return None
         return WHY_LEFT.format(len(crew), cost / MICROS_PER_DOLLAR, limit / MICROS_PER_DOLLAR)
@@ -117,12 +142,14 @@ class TrainingAdapter(EconAdapter, frozen=True):
             if tree_of(scope) in app.kinds and (place := scope_to_ask(view, scope)) is not None
         ]
         free = [place for place in places if place.is_free]
-        room = max(0, min(PER_SCOPE, app.spec.nodes_max - len(held)))
+        coming = len(own_promises(self.terms, view))
+        room = max(0, min(PER_SCOPE, app.spec.nodes_max - len(held) - coming))
         groups = [
             GpuGroup(each.resource, 1, rounded(each.rate))
             for each in held
             if tree_of(each.resource) in app.kinds
         ]
+        groups += [GpuGroup(path) for path in own_promises(self.terms, view)]
         groups += [GpuGroup(place.scope, room, rounded(place.rate)) for place in free or places]
         spend = sum(each.rate for each in held)
         return plan(
@@ -141,12 +168,13 @@ class TrainingAdapter(EconAdapter, frozen=True):
     ) -> tuple[Wish, ...]:
         """An order for each node of the shadow plan that is not held yet."""
         near = self.near(app, held)
-        own = {each.resource for each in held}
+        promised = own_promises(self.terms, view)
+        own = {*promised, *(each.resource for each in held)}
         spend = sum(each.rate for each in held)
         wishes: list[Wish] = []
-        coming: list[str] = []
+        coming = list(promised)
         uses = self.shadow_plan(app, view, held).uses
-        nodes_max = min(nodes_max, max(1, sum(use.count for use in uses) - len(held)))
+        nodes_max = min(nodes_max, max(1, sum(use.count for use in uses) - len(own)))
         for use in uses:
             for _ in range(0 if use.place in own else use.count):
                 offer = self.offer(app, view, use.place, coming, spend)
@@ -158,6 +186,88 @@ class TrainingAdapter(EconAdapter, frozen=True):
                 if offer.is_free and use.place not in near:
                     break  # free nodes are spread; once it has one, the others are wanted near it
         return tuple(wishes)
+
+    # A crew to begin with --------------------------------------------------------------------
+
+    def gangs_to_quote(self, app: TrainingJob, holdings: Sequence[Holding]) -> tuple[GangAsk, ...]:
+        """Of every size, as long as it has nothing."""
+        if holdings or app.is_done or not self.looks_near:
+            return ()
+        return tuple(
+            GangAsk(scope, count, max(scope.count("/") + 1, names))
+            for scope in self.terms.scopes
+            if tree_of(scope) in app.kinds
+            and (names := app.spec.setup.domain_names(tree_of(scope))) is not None
+            for count in GANG_SIZES
+            if count <= app.spec.nodes_max
+        )
+
+    def _gang(self, app: TrainingJob, view: MarketView) -> Wish | None:
+        """The crew of one domain that is worth most beyond its cost, if that is more than as many
+        nodes would be worth wherever they can be had one by one."""
+        if own_promises(self.terms, view):
+            return None
+        best, most = None, 0.0
+        for ask, quoted in view.gang_quotes.items():
+            if quoted.rate is None or tree_of(ask.scope) not in app.kinds:
+                continue
+            crew = self._crew_of(app, view, _somewhere_in(ask), ask.count, quoted.rate)
+            count = sum(use.count for use in crew.uses)
+            if count < 2 or crew.score <= most:
+                continue
+            single = scope_to_ask(view, ask.scope)
+            one_rate = quoted.rate if single is None else single.rate
+            if crew.score <= self._crew_of(app, view, ask.scope, count, one_rate).score:
+                continue
+            wish = self._gang_wish(app, view, ask, count, quoted)
+            if wish is not None:
+                best, most = wish, crew.score
+        return best
+
+    def _crew_of(
+        self, app: TrainingJob, view: MarketView, place: str, count: int, rate: int
+    ) -> TrainingPlan:
+        """The best that can be done with so many nodes at a place."""
+        value = self.value(app, view, count * rate)
+        return plan(
+            app.spec.setup,
+            [GpuGroup(place, count, rounded(rate))],
+            value_per_unit=rounded(value),
+            needed_pace=rounded(app.needed_pace),
+        )
+
+    def _gang_wish(
+        self, app: TrainingJob, view: MarketView, ask: GangAsk, count: int, quoted: Quoted
+    ) -> Wish | None:
+        """Each is offered its part of what they are worth together."""
+        rate, place = quoted.rate or 0, _somewhere_in(ask)
+        value = self.value(app, view, count * rate)
+        worths = [app.worth_of_gaining(place, (place,) * before) for before in range(count)]
+        now, full = (sum(each) / count for each in zip(*worths, strict=True))
+        starts_in_s, ends_in_s = self.starts_in_s(app, place), app.ends_in_s(place)
+        share = bound_share(view, ask.scope, ends_in_s)
+        limit = int(share * self.pricing.bid(value * now, starts_in_s, rate, ends_in_s))
+        if quoted.idle and share * self.pricing.idle(value * full, starts_in_s, ends_in_s) >= rate:
+            limit = max(limit, rate)
+        if limit < 1:
+            return None
+        dollars = count * value * now / MICROS_PER_DOLLAR
+        figures = (float(count), dollars)
+        return Wish(ask.scope, limit, limit, WHY_GANG, figures, rate, count, ask.within)
+
+    def _is_idle(self, view: MarketView, gang: Wish) -> bool:
+        quoted = (
+            quoted
+            for ask, quoted in view.gang_quotes.items()
+            if (ask.scope, ask.within) == (gang.scope, gang.within) and ask.count >= gang.count
+        )
+        return any(each.idle for each in quoted)
+
+
+def _somewhere_in(ask: GangAsk) -> str:
+    """A place in one of its domains, whichever."""
+    names = ask.within or 0
+    return "/".join((ask.scope, *("+" for _ in range(names - ask.scope.count("/") - 1))))
 
 
 def rounded(number: float) -> float:

@@ -26,7 +26,7 @@ from math import isfinite
 
 from laissez.inframaps.floors import changes, fewest_floors, kept_floors, standing_prices
 from laissez.inframaps.forest import forest_of
-from laissez.inframaps.policy import HardLever, InfraMap, Levels, TelemetryDriven
+from laissez.inframaps.policy import HardLever, InfraMap, Levels, Lifting, TelemetryDriven
 from laissez.inframaps.pricing import Push, TreePricing
 from laissez.inframaps.view import MapAction, OperatorView
 from laissez.model.instructions import ChangeFloor, OfferResource
@@ -107,12 +107,14 @@ class Composition:
     ) -> list[MapAction]:
         paths = tuple(each.resource for each in view.resources)
         forest = forest_of(paths, tuple(view.inventory))
-        pushes = self._pushes(levels, view, at_us)
+        pushes, lifts = self._pushes(levels, view, at_us), self._lifts(view, at_us)
         actions: list[MapAction] = []
         for tree, standing in self._standing(view.floors).items():
             costs = self._costs[tree]
             kept = kept_floors(forest, standing, unread[tree])
-            pricing = TreePricing(tree, self.base[tree], costs, pushes[tree], forest, kept)
+            pricing = TreePricing(
+                tree, self.base[tree], costs, pushes[tree], forest, kept, lifts[tree]
+            )
             prices = pricing.near(standing_prices(forest, pricing.regions, standing), self.deadband)
             for scope, floor in changes(standing, fewest_floors(forest, prices)):
                 why = pricing.why(scope, floor, prices)
@@ -127,6 +129,23 @@ class Composition:
             if tree in standing:
                 standing[tree][scope] = floor
         return standing
+
+    @property
+    def sees_gangs(self) -> bool:
+        """Whether any map wants to know which gangs wait."""
+        return any(isinstance(each, Lifting) for _, each in self.maps)
+
+    def _lifts(self, view: OperatorView, at_us: int) -> dict[str, dict[str, int]]:
+        """By tree and scope, below which price nothing is sold."""
+        lifts: dict[str, dict[str, int]] = {tree: {} for tree in self.base}
+        for _, each in self.maps:
+            for scope, price in (
+                each.lifts(view, at_us).items() if isinstance(each, Lifting) else ()
+            ):
+                if tree_of(scope) in lifts:
+                    own = lifts[tree_of(scope)]
+                    own[scope] = max(price, own.get(scope, 0))
+        return lifts
 
     def _pushes(self, levels: Levels, view: OperatorView, at_us: int) -> dict[str, list[Push]]:
         """What the maps ask for, by tree."""

@@ -8,6 +8,9 @@ for the instant that it is asked about and remembers nothing, so a restart chang
 drift before it gets here. A name that is not among them was never read, and asks for no adjustment.
 A map that goes by telemetry says which, so that prices can be left as they are until it is read.
 
+A map may also hold a price up, at a scope, for a while (`lifts`): nothing under it is sold for
+less, whatever the adjustments say.
+
 Few maps need the hard lever: instructions that leave no choice, such as a withdrawal.
 """
 
@@ -30,6 +33,14 @@ class TelemetryDriven(Protocol):
 
     def meters(self) -> Mapping[str, str]:
         """By scope, the name of the telemetry that decides its adjustment."""
+
+
+@runtime_checkable
+class Lifting(Protocol):
+    """What a map has beside its adjustments if it holds prices up; it wants to see the gangs."""
+
+    def lifts(self, view: OperatorView, at_us: int) -> Mapping[str, int]:
+        """By scope, the price below which nothing there is sold."""
 
 
 @runtime_checkable

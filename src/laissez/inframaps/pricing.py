@@ -31,6 +31,8 @@ class PricedRegion(NamedTuple):
     price: int
     kept: int = 0
     """The floor that stays as it is; 0 if there is none."""
+    lift: int = 0
+    """The price below which nothing is sold there, for a while."""
 
 
 class TreePricing:
@@ -46,6 +48,7 @@ class TreePricing:
         pushes: Iterable[Push],
         forest: Forest,
         kept: Mapping[str, int],
+        lifts: Mapping[str, int],
     ) -> None:
         self._base = base
         said: dict[str, tuple[Push, ...]] = {}
@@ -53,7 +56,7 @@ class TreePricing:
             if push.scope in forest or push.scope == tree:
                 _name(push.scope, said)
                 said[push.scope] += (push,)
-        for scope in (tree, *costs, *kept):
+        for scope in (tree, *costs, *kept, *lifts):
             if scope in forest or scope == tree:
                 _name(scope, said)
         self.regions: dict[str, PricedRegion] = {}
@@ -62,8 +65,9 @@ class TreePricing:
             cost = costs.get(scope, above.cost)
             along = above.pushes + said[scope]
             stays = kept.get(scope, above.kept)
-            price = max(cost, stays or _adjusted(base, along))
-            self.regions[scope] = PricedRegion(cost, along, price, stays)
+            lift = max(lifts.get(scope, 0), above.lift)
+            price = max(cost, stays or _adjusted(base, along), lift)
+            self.regions[scope] = PricedRegion(cost, along, price, stays, lift)
 
     def near(self, standing: Mapping[str, int], deadband: float) -> dict[str, int]:
         """The prices by region; what stands is kept if it is as good as the price."""
@@ -71,7 +75,7 @@ class TreePricing:
         for scope, stands in standing.items():
             region = self.regions[scope]
             is_home = region.price == max(region.cost, self._base)
-            is_near = abs(stands - region.price) <= deadband * region.price
+            is_near = not region.lift and abs(stands - region.price) <= deadband * region.price
             if is_near and not is_home and stands >= region.cost:
                 prices[scope] = stands
         return prices
@@ -89,6 +93,8 @@ class TreePricing:
 
     def _reason(self, scope: str) -> str:
         region = self.regions[scope]
+        if region.lift and region.price == region.lift:
+            return f"{region.price / MICROS_PER_DOLLAR:.2f} for a gang that waits"
         if region.kept:
             return f"{region.price / MICROS_PER_DOLLAR:.2f} as it was, until telemetry is read"
         parts = [f"base {self._base / MICROS_PER_DOLLAR:.2f}"]

@@ -19,6 +19,8 @@
       - map: utilisation
         children_of: [h100]
         peak: 0.5
+      - map: gangs
+        patience: 15m
       - map: guards
         trees:
           h100: {rise: 25%, hold: 2s, window: 1s}
@@ -44,6 +46,7 @@ from laissez.inframaps.compose import (
     Composition,
     check,
 )
+from laissez.inframaps.gangs import MINUTE_US, Gangs
 from laissez.inframaps.guards import Guards
 from laissez.inframaps.instants import instant_us
 from laissez.inframaps.maintenance import US_PER_HOUR, Maintenance, Window
@@ -145,6 +148,34 @@ class UtilisationSpec(_MapSpec, frozen=True, kw_only=True, tag="utilisation"):
         return Utilisation(self.pools, self.children_of, self.peak, self.steepness)
 
 
+class GangsSpec(_MapSpec, frozen=True, kw_only=True, tag="gangs"):
+    """Its weight means nothing: a floor is raised to the gang's limit, or not at all."""
+
+    patience: Duration = 10 * MINUTE_US
+    rise: Duration = 10 * MINUTE_US
+    steps: Annotated[int, Meta(ge=1)] = 10
+    lasts: Duration = 30 * MINUTE_US
+    rests: Duration = 60 * MINUTE_US
+    most: Annotated[int, Meta(ge=1)] = 1
+
+    def __post_init__(self) -> None:
+        if self.lasts < self.rise:
+            raise BadField("lasts", "a voice lasts as long as it rises, or longer")
+
+    def scopes_named(self) -> Iterator[tuple[FieldPath, str]]:
+        return iter(())
+
+    def build(self) -> Gangs:
+        return Gangs(
+            patience_us=self.patience,
+            rise_us=self.rise,
+            steps=self.steps,
+            lasts_us=self.lasts,
+            rests_us=self.rests,
+            most=self.most,
+        )
+
+
 class GuardSpec(Struct, frozen=True, kw_only=True):
     """`rise` in percent of a window, `fall` in dollars; `rise` and `fall` need a `window`."""
 
@@ -186,7 +217,9 @@ class InfraMapSpec(Struct, frozen=True, kw_only=True):
     break_even_at: Share | None = None
     every: Duration = PERIOD_US
     deadband: Share = DEADBAND
-    maps: tuple[PowerSpec | MaintenanceSpec | CarbonSpec | UtilisationSpec | GuardsSpec, ...] = ()
+    maps: tuple[
+        PowerSpec | MaintenanceSpec | CarbonSpec | UtilisationSpec | GangsSpec | GuardsSpec, ...
+    ] = ()
 
     def __post_init__(self) -> None:
         if not self.every:

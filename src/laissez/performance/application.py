@@ -15,6 +15,9 @@ is as it was.
 
 A node gained at an instant works after its cold start. What is lost with a node is the work since
 the last checkpoint, and it has to be done again.
+
+Who knows beforehand that it will lose a node can be told (`vacate`), and makes itself ready: it
+saves, or takes no more requests there. It goes on with the node until it is lost.
 """
 
 from __future__ import annotations
@@ -55,6 +58,12 @@ class Application(Protocol):
 
     def lose(self, resource: str, at_us: int) -> None:
         """A node is gone, whatever it was doing. One that it has not changes nothing."""
+
+    def vacate(self, resource: str, at_us: int) -> None:
+        """A node will be lost: get ready. One that it has not changes nothing."""
+
+    def stay(self, resource: str, at_us: int) -> None:
+        """It will not be lost after all."""
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
         """What was measured of the real application: its load, its progress."""
@@ -106,6 +115,14 @@ class Application(Protocol):
     def till_checkpoint_s(self, resource: str) -> float | None:
         """How long until nothing would have to be done again; None if there are no checkpoints."""
 
+    @property
+    def vacating(self) -> Collection[str]:
+        """The nodes for whose loss it gets ready, or is."""
+
+    def vacate_s(self, resource: str) -> float | None:
+        """How long it takes, from now, until this node can be lost with hardly anything to do
+        again: 0 if it can now, None if nobody can say."""
+
     def ends_in_s(self, place: str) -> float | None:
         """How long it would still need a node there, its start included: one of its own, if nothing
         else changes, or one that it gains now. None if no end is in sight."""
@@ -126,6 +143,23 @@ class WithoutCheckpoints(ABC):
     @abstractmethod
     def worth_of_losing(self, resource: str, gone: Collection[str] = ()) -> Worth:
         """See `Application`."""
+
+    def vacate(self, resource: str, at_us: int) -> None:
+        self.advance(at_us)
+
+    def stay(self, resource: str, at_us: int) -> None:
+        self.advance(at_us)
+
+    @abstractmethod
+    def advance(self, at_us: int) -> None:
+        """See `Application`."""
+
+    @property
+    def vacating(self) -> Collection[str]:
+        return ()
+
+    def vacate_s(self, resource: str) -> float | None:
+        return 0.0
 
     def at_stake(self, resource: str) -> float:
         return self.worth_of_losing(resource).now

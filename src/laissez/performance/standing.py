@@ -89,6 +89,10 @@ class Standing(WithoutCheckpoints):
     def cold_start_s(self, place: str) -> float:
         return 0.0
 
+    def vacate_s(self, resource: str) -> float | None:
+        """Nobody knows what runs there."""
+        return None
+
     # Its memory -------------------------------------------------------------------------------
 
     def state(self) -> bytes:

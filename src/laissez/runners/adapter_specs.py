@@ -175,6 +175,7 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
     policy: Literal["uniform-progress", "greedy", "on-demand"] = "uniform-progress"
     cold_start: Duration = 480 * US_PER_S
     checkpoint_every: Period = 600 * US_PER_S
+    save: Duration = 30 * US_PER_S
     pricing: PricingSpec = PricingSpec()
     progress: SourceDescription | None = None
 
@@ -207,6 +208,7 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
                 start_us=began_us,
                 cold_start_s=self.cold_start / US_PER_S,
                 checkpoint_every_s=self.checkpoint_every / US_PER_S,
+                save_s=self.save / US_PER_S,
             )
             adapter = deadline_adapter(
                 app,
@@ -235,6 +237,7 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
     output_tokens: TokenCount | SourceDescription = 200.0
     expected_requests_per_s: Annotated[float, Meta(ge=0)] = 0.0
     cold_start: Duration = 60 * US_PER_S
+    drain: Duration = 30 * US_PER_S
     pricing: PricingSpec = PricingSpec()
 
     def __post_init__(self) -> None:
@@ -265,6 +268,7 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
                     _number(self.output_tokens, 200.0),
                 ),
                 cold_start_s=self.cold_start / US_PER_S,
+                drain_s=self.drain / US_PER_S,
             )
         )
         adapter = inference_adapter(
@@ -293,6 +297,7 @@ class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
     global_batch: WholeCount | None = None
     nodes_max: WholeCount = 64
     checkpoint_every: Period = 300 * US_PER_S
+    save: Duration = 30 * US_PER_S
     reconfigure: Period = 120 * US_PER_S
     pricing: PricingSpec = PricingSpec()
     progress: SourceDescription | None = None
@@ -325,6 +330,7 @@ class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
                 self.nodes_max,
                 self.checkpoint_every / US_PER_S,
                 self.reconfigure / US_PER_S,
+                self.save / US_PER_S,
             ),
             began_us,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from laissez.adapters.view import AdapterInstruction, OrderGang, Stay, Vacate
 from laissez.client.money import show_charge, show_rate
 from laissez.model import (
     AmendOrder,
@@ -34,6 +35,8 @@ What = Literal[
     "cancel",
     "limit",
     "release",
+    "vacate",
+    "stay",
     "floor",
     "guard",
     "withdraw",
@@ -68,6 +71,7 @@ class RunnerEntry(Message, frozen=True, kw_only=True, omit_defaults=True):
     floor: int | None = None
     reason: Reason | None = None
     code: str | None = None
+    count: int | None = None
     charge: int | None = None
 
 
@@ -81,7 +85,7 @@ def sentence(entry: RunnerEntry) -> str:
 
 
 def entry_of(
-    do: Instruction,
+    do: Instruction | AdapterInstruction,
     why: str,
     *,
     at: int,
@@ -103,6 +107,7 @@ def entry_of(
         price=getattr(do, "price", None),
         limit=getattr(do, "limit", None),
         floor=getattr(do, "floor", None),
+        count=getattr(do, "count", None),
     )
 
 
@@ -112,6 +117,9 @@ _WHATS: dict[type, What] = {
     CancelOrder: "cancel",
     ChangeLimit: "limit",
     Release: "release",
+    OrderGang: "place",
+    Vacate: "vacate",
+    Stay: "stay",
     ChangeFloor: "floor",
     ChangeGuard: "guard",
     WithdrawResource: "withdraw",
@@ -136,8 +144,20 @@ def _lost(entry: RunnerEntry) -> str:
     return f"lost {entry.resource} ({reason}); it was at {_rate(entry.rate)}{limit}"
 
 
+def _place(entry: RunnerEntry) -> str:
+    if entry.count is not None:
+        many = f"order {entry.count} together under {entry.scope} ({entry.order})"
+        return f"{many}, each up to {_rate(entry.limit)}"
+    return (
+        f"order one under {entry.scope} ({entry.order}) for {_rate(entry.price)}, "
+        f"up to {_rate(entry.limit)}"
+    )
+
+
 def _amend(entry: RunnerEntry) -> str:
-    if entry.price is None and entry.limit is None:
+    if entry.price is None:
+        if entry.limit is not None:
+            return f"amend the order {entry.order} to up to {_rate(entry.limit)} each"
         return f"renew the order {entry.order}"
     return f"amend the order {entry.order} to {_rate(entry.price)}, up to {_rate(entry.limit)}"
 
@@ -157,14 +177,13 @@ _WORDS: dict[What, Callable[[RunnerEntry], str]] = {
     "begins": lambda entry: f"{entry.name} begins",
     "won": _won,
     "lost": _lost,
-    "place": lambda entry: (
-        f"order one under {entry.scope} ({entry.order}) for {_rate(entry.price)}, "
-        f"up to {_rate(entry.limit)}"
-    ),
+    "place": _place,
     "amend": _amend,
     "cancel": lambda entry: f"cancel the order {entry.order}",
     "limit": lambda entry: f"keep {entry.resource} up to {_rate(entry.limit)}",
     "release": lambda entry: f"release {entry.resource}",
+    "vacate": lambda entry: f"get ready to lose {entry.resource}",
+    "stay": lambda entry: f"go on with {entry.resource}",
     "floor": _floor,
     "guard": lambda entry: f"set the guards of {entry.scope}",
     "withdraw": lambda entry: f"withdraw {entry.resource}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.view import Action, MarketView, Stay, Vacate
 from laissez.client.money import show_rate
 from laissez.model import (
     Amended,
@@ -51,7 +51,7 @@ class Explaining:
         do = action.do
         if isinstance(do, ChangeLimit | Release):
             self._why_given_up[do.resource] = action.why
-        elif not isinstance(do, CancelOrder) and do.order is not None:
+        elif not isinstance(do, CancelOrder | Vacate | Stay) and do.order is not None:
             self.whys[do.order] = action.why
 
     def hears_rates(self, rates: Mapping[str, int]) -> None:

@@ -18,8 +18,11 @@ from typing import NamedTuple
 from laissez.client import AsyncClient, LaissezError
 from laissez.client.link import Streamed
 from laissez.client.stream import StreamReader
-from laissez.model import Filled, Happened, Lost, Notice, Rates, Resync
+from laissez.model import Called, Filled, Happened, Lost, Notice, Rates, Resync, Uncalled
 from laissez.runners.waiting import abandon
+
+STIRRING = (Filled, Lost, Called, Uncalled)
+"""What an adapter steps for at once."""
 
 
 class News(NamedTuple):
@@ -90,7 +93,7 @@ class Listening:
         if isinstance(said, Happened):
             self.sequence = said.sequence
             self._news += [News(said.sequence, notice) for notice in said.events]
-            if any(isinstance(notice, Filled | Lost) for notice in said.events):
+            if any(isinstance(notice, STIRRING) for notice in said.events):
                 self.stirred.set()
         elif isinstance(said, Rates):
             self._rates.update(said.rates)

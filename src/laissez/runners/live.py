@@ -25,7 +25,7 @@ import msgspec
 
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.intent import own_holdings, own_orders
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.view import Action, MarketView, OrderGang, Stay, Vacate
 from laissez.client import (
     AsyncClient,
     ConnectionFailed,
@@ -318,18 +318,28 @@ class LiveRun:
         self._is_overdue = is_overdue
 
     async def _do(self, action: Action) -> None:
-        is_again = isinstance(action.do, PlaceOrder) and action.do.scope in self._refused_scopes
+        do = action.do
+        is_again = isinstance(do, PlaceOrder | OrderGang) and do.scope in self._refused_scopes
         if not is_again:
             self._say_action(action)
         if self._dry_run:
             return
         self._explaining.intends(action)
-        refused = await send(self.client, action.do)
+        if isinstance(do, Vacate | Stay):
+            self._prepare(do)
+            return
+        refused = await send(self.client, do)
         if refused is not None:
             self._say_refused(action, refused.code, refused.message)
-        elif is_again and isinstance(action.do, PlaceOrder):
-            self._refused_scopes.discard(action.do.scope)
+        elif is_again and isinstance(do, PlaceOrder | OrderGang):
+            self._refused_scopes.discard(do.scope)
             self._say_action(action)
+
+    def _prepare(self, do: Vacate | Stay) -> None:
+        """Let the application get ready for a loss, or go on; nothing of it is sent."""
+        tell = self.app.vacate if isinstance(do, Vacate) else self.app.stay
+        self._tell(f"what to do with {do.resource}", lambda: tell(do.resource, self._told_us))
+        self.listening.stirred.set()  # it may be worth something else to it now
 
     def _say_action(self, action: Action) -> None:
         self._log(
@@ -423,7 +433,7 @@ class LiveRun:
 
     def _say_refused(self, action: Action, code: str, message: str) -> None:
         """An order that is refused in one step as in the one before is told once."""
-        if isinstance(action.do, PlaceOrder):
+        if isinstance(action.do, PlaceOrder | OrderGang):
             if action.do.scope in self._refused_scopes:
                 return
             self._refused_scopes.add(action.do.scope)

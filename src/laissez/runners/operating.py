@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from laissez.client import AsyncClient, LaissezError
-from laissez.inframaps import Composition, MapAction, OperatorView
+from laissez.inframaps import Composition, MapAction, OperatorView, gangs_among
 from laissez.model import ChangeFloor
 from laissez.model.paths import covers
 from laissez.performance.application import US_PER_S
@@ -117,6 +117,7 @@ class OperatingRun:
         resources, floors = await asyncio.gather(self._client.resources(), self._client.floors())
         if self._learns:
             self._inventory.update((each.resource, each.attributes) for each in resources)
+        gangs = gangs_among(await self._client.orders()) if self._composition.sees_gangs else ()
         self._now_us = max(self._now_us, floors.at)
         return OperatorView(
             self._now_us,
@@ -125,6 +126,7 @@ class OperatingRun:
             floors.guards,
             self._inventory,
             floors.cordons,
+            gangs,
         )
 
     def _begin(self, view: OperatorView) -> None:

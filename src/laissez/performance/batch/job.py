@@ -10,6 +10,8 @@ which that one is warm, and is redundant from then on.
 
 **A loss** is the exception. If a node that works is lost, the job falls back to its last
 checkpoint, and the others that worked with it start up anew. A spare that is warm goes on at once.
+Told of a loss to come, it saves beside the work, which takes a while (`save_s`): then what was done
+when it began is saved.
 
 **Pace.** 1 is what one node of the reference kind does (laissez.performance.batch.work). All that
 happens is integer arithmetic, and so exact to the microsecond; worth alone is in floats.
@@ -40,6 +42,7 @@ from laissez.performance.pace import FULL_VALUE_UP_TO, needed_pace, useful_pace
 COLD_START_S = 480.0
 """Between 240 and 720 s are usual (LaissezCloud, table 1, after "Can't Be Late")."""
 CHECKPOINT_EVERY_S = 600.0
+SAVE_S = 30.0
 
 
 class BatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,6 +56,8 @@ class BatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: dict[str, int]
     done_us: int | None
     is_measured: bool
+    saving_since_us: int | None = None
+    vacating_us: dict[str, int] = {}
 
 
 class BatchJob:
@@ -67,10 +72,12 @@ class BatchJob:
         start_us: int = 0,
         cold_start_s: float | Mapping[str, float] = COLD_START_S,
         checkpoint_every_s: float = CHECKPOINT_EVERY_S,
+        save_s: float = SAVE_S,
         nodes_max: int = 1,
         serial_fraction: float = SERIAL_FRACTION,
     ) -> None:
-        _check_running(checkpoint_every_s, nodes_max, serial_fraction)
+        _check_running(checkpoint_every_s, save_s, nodes_max, serial_fraction)
+        self._save_us = round(save_s * US_PER_S)
         self._work = work.units
         self._speeds = work.speeds_ppm
         self._kinds = tuple(sorted(self._speeds, key=lambda kind: -self._speeds[kind]))
@@ -85,6 +92,8 @@ class BatchJob:
         self._stretch = Stretch(start_us, 0, 0, round(checkpoint_every_s * US_PER_S))
         self._ready_us: dict[str, int] = {}
         self._workers: dict[str, int] = {}
+        self._saving_since_us: int | None = None
+        self._vacating_us: dict[str, int] = {}
         self._done_us: int | None = None
         self._is_measured = False
         self._look_ahead()
@@ -95,9 +104,11 @@ class BatchJob:
         """Time doesn't go back: what is told of an earlier instant happens now."""
         while self.next_change_us is not None and self.next_change_us <= at_us:
             self._now_us = self.next_change_us
-            if self._stretch.done(self._now_us) >= self._work:
+            if self._stretch.done(self._now_us) >= self._work and not self._is_measured:
                 self._stop(self._work)
                 self._done_us = self._now_us
+            elif self._saved_us == self._now_us:
+                self._end_saving()
             else:
                 self._choose_workers()
             self._look_ahead()
@@ -116,6 +127,7 @@ class BatchJob:
         self.advance(at_us)
         if self._ready_us.pop(resource, None) is None:
             return
+        self._vacating_us.pop(resource, None)
         if resource in self._workers:
             others = [worker for worker in self._workers if worker != resource]
             self._stop(self._saved())
@@ -123,6 +135,20 @@ class BatchJob:
                 self._ready_us[other] = self._now_us + self._cold_us[tree_of(other)]
         self._look_ahead()
         self.advance(self._now_us)
+
+    def vacate(self, resource: str, at_us: int) -> None:
+        self.advance(at_us)
+        if resource in self._ready_us and resource not in self._vacating_us:
+            since_us = self._saves_from_us
+            self._vacating_us[resource] = since_us
+            if self.since_checkpoint_s(resource):
+                self._saving_since_us = since_us
+                self._look_ahead()
+                self.advance(self._now_us)
+
+    def stay(self, resource: str, at_us: int) -> None:
+        self.advance(at_us)
+        self._vacating_us.pop(resource, None)
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
         """`done`: which part of the work is done."""
@@ -220,6 +246,18 @@ class BatchJob:
             till_us = min(till_us, end_us)
         return (till_us - self._now_us) / US_PER_S
 
+    @property
+    def vacating(self) -> Collection[str]:
+        return self._vacating_us.keys()
+
+    def vacate_s(self, resource: str) -> float | None:
+        """Until it has saved, because it was asked to or because it does anyway, or is done."""
+        since_us = self._vacating_us.get(resource, self._saves_from_us)
+        if not self.since_checkpoint_s(resource) or self._last_saved_us >= since_us:
+            return 0.0
+        saved_s = max(0, since_us + self._save_us - self._now_us) / US_PER_S
+        return min(saved_s, self.till_checkpoint_s(resource) or 0.0)
+
     def ends_in_s(self, place: str) -> float | None:
         """Until it is done, but not beyond its deadline as long as that is not past."""
         end_us = self._stretch.reaches_us(self._work) if place in self._workers else None
@@ -300,6 +338,8 @@ class BatchJob:
                 self._workers,
                 self._done_us,
                 self._is_measured,
+                self._saving_since_us,
+                self._vacating_us,
             )
         )
 
@@ -316,6 +356,8 @@ class BatchJob:
         self._workers = past.workers
         self._done_us = past.done_us
         self._is_measured = past.is_measured
+        self._saving_since_us = past.saving_since_us
+        self._vacating_us = past.vacating_us
         self._look_ahead()
 
     # How it goes on ---------------------------------------------------------------------------
@@ -331,8 +373,30 @@ class BatchJob:
         end_us = self._stretch.reaches_us(self._work)
         return end_us is not None and end_us <= at_us
 
+    @property
+    def _last_saved_us(self) -> int:
+        """When the last of its checkpoints was."""
+        return self._now_us - (self._now_us - self._stretch.from_us) % self._stretch.every_us
+
+    @property
+    def _saves_from_us(self) -> int:
+        """What is done by then is saved by a save that is asked for now."""
+        return self._now_us if self._saving_since_us is None else self._saving_since_us
+
+    @property
+    def _saved_us(self) -> int | None:
+        since_us = self._saving_since_us
+        return None if since_us is None else since_us + self._save_us
+
+    def _end_saving(self) -> None:
+        """What was done when it began to save is saved; it went on meanwhile."""
+        since_us, self._saving_since_us = self._saving_since_us, None
+        if since_us is not None and self._workers and since_us > self._last_saved_us:
+            self._stretch = self._stretch.saved_at(since_us)
+
     def _stop(self, done: int) -> None:
         self._workers = {}
+        self._saving_since_us = None
         self._stretch = Stretch(self._now_us, done, 0, self._stretch.every_us)
 
     def _choose_workers(self) -> None:
@@ -366,6 +430,8 @@ class BatchJob:
             self._speeds[tree_of(each)] for each in self._ranked if not self.is_redundant(each)
         )
         changes = list(self._joins_us.values())
+        if self._saved_us is not None:
+            changes.append(self._saved_us)
         if self.finish_us is not None and not self._is_measured and not self.is_done:
             changes.append(self.finish_us)
         self.next_change_us = min(changes, default=None)
@@ -409,7 +475,11 @@ def _cold_start_us(kind: str, cold_start_s: float | Mapping[str, float]) -> int:
     return round(cold_start_s * US_PER_S)
 
 
-def _check_running(checkpoint_every_s: float, nodes_max: int, serial_fraction: float) -> None:
+def _check_running(
+    checkpoint_every_s: float, save_s: float, nodes_max: int, serial_fraction: float
+) -> None:
+    if not 0 <= save_s < math.inf:
+        raise BadBatch(f"to save cannot take {save_s} s; say 0 or more")
     if not US_PER_S**-1 <= checkpoint_every_s < math.inf:
         raise BadBatch(f"checkpoints every {checkpoint_every_s} s cannot be; say more than 0")
     if nodes_max < 1:

@@ -37,6 +37,11 @@ class Stretch(msgspec.Struct, frozen=True):
         begun_with = done - self.pace_ppm * since_us
         return Stretch(at_us - since_us, begun_with, self.pace_ppm, self.every_us)
 
+    def saved_at(self, at_us: int) -> Stretch:
+        """The same, with all that was done at this instant saved then, and from then on every so
+        often."""
+        return Stretch(at_us, self.done(at_us), self.pace_ppm, self.every_us)
+
     def checkpoint_us(self, at_us: int) -> int:
         """The first checkpoint at or after this instant."""
         return at_us + (self.from_us - at_us) % self.every_us

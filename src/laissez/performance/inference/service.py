@@ -13,6 +13,9 @@ A node is redundant if the service does without it and still has what it needs w
 top, so that a small rise does not buy back what was just given up. Cold nodes go first, then those
 that serve least alone; among equals the youngest. A cold node goes if the others suffice once they
 are warm, a warm one only if warm ones do.
+
+A node that will be lost is drained: it takes no more requests, so it is reckoned with no longer,
+and another one in its place is worth having at once.
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ class ServiceMemory(msgspec.Struct, forbid_unknown_fields=True):
     """Its nodes, in the order in which they were gained."""
     tally: RequestTally
     seen: LoadMemory
+    drained_us: dict[str, int] = {}
+    """The nodes that take no more requests, and since when."""
 
 
 class InferenceService(WithoutCheckpoints):
@@ -64,6 +69,7 @@ class InferenceService(WithoutCheckpoints):
         )
         self._now_us: int | None = None
         self._warm_from_us: dict[str, int] = {}
+        self._drained_us: dict[str, int] = {}
         self._tally = RequestTally()
         # What follows from all this, kept until that changes.
         self._present: Pool | None = None
@@ -95,6 +101,18 @@ class InferenceService(WithoutCheckpoints):
     def lose(self, resource: str, at_us: int) -> None:
         self.advance(at_us)
         if self._warm_from_us.pop(resource, None) is not None:
+            self._drained_us.pop(resource, None)
+            self._recount()
+
+    def vacate(self, resource: str, at_us: int) -> None:
+        self.advance(at_us)
+        if resource in self._warm_from_us and resource not in self._drained_us:
+            self._drained_us[resource] = self._present_us
+            self._recount()
+
+    def stay(self, resource: str, at_us: int) -> None:
+        self.advance(at_us)
+        if self._drained_us.pop(resource, None) is not None:
             self._recount()
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
@@ -168,6 +186,17 @@ class InferenceService(WithoutCheckpoints):
             return self.spec.cold_start_s
         return max(0, warm_from_us - self._present_us) / US_PER_S
 
+    @property
+    def vacating(self) -> Collection[str]:
+        return self._drained_us.keys()
+
+    def vacate_s(self, resource: str) -> float | None:
+        """One that is cold has no requests yet."""
+        since_us = self._drained_us.get(resource, self._present_us)
+        if resource not in self._warm_from_us or self._warm_from_us[resource] > since_us:
+            return 0.0
+        return max(0.0, self.spec.drain_s - (self._present_us - since_us) / US_PER_S)
+
     # Beyond the interface ---------------------------------------------------------------------
 
     @property
@@ -196,7 +225,9 @@ class InferenceService(WithoutCheckpoints):
     # Its memory -------------------------------------------------------------------------------
 
     def state(self) -> bytes:
-        memory = ServiceMemory(self._now_us, self._warm_from_us, self._tally, self._demand.seen)
+        memory = ServiceMemory(
+            self._now_us, self._warm_from_us, self._tally, self._demand.seen, self._drained_us
+        )
         return msgspec.json.encode(memory)
 
     def resume(self, state: bytes) -> None:
@@ -212,6 +243,7 @@ class InferenceService(WithoutCheckpoints):
                 )
         self._now_us = memory.now_us
         self._warm_from_us = memory.warm_from_us
+        self._drained_us = memory.drained_us
         self._tally = memory.tally
         self._demand.seen = memory.seen
         self._foresee()
@@ -265,8 +297,9 @@ class InferenceService(WithoutCheckpoints):
         now_us = self._present_us
         held, warm = [0] * len(self._numbers), [0] * len(self._numbers)
         next_warm_us = NEVER_US
-        self._kind_of = {at: self._numbers[tree_of(at)] for at in self._warm_from_us}
-        for resource, warm_from_us in self._warm_from_us.items():
+        at_work = {at: us for at, us in self._warm_from_us.items() if at not in self._drained_us}
+        self._kind_of = {at: self._numbers[tree_of(at)] for at in at_work}
+        for resource, warm_from_us in at_work.items():
             number = self._kind_of[resource]
             held[number] += 1
             if warm_from_us <= now_us:
@@ -325,5 +358,5 @@ class InferenceService(WithoutCheckpoints):
             number = self._kind_of[resource]
             return -self.cold_start_s(resource), self._ahead.rates[number].requests_per_s
 
-        youngest_first = list(reversed(self._warm_from_us))
+        youngest_first = list(reversed(self._kind_of))
         return sorted(youngest_first, key=rank)

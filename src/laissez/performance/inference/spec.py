@@ -36,6 +36,8 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
     predictor: Literal["kalman", "constant"] = "kalman"
     patience_s: float = 30.0
     """How long a request that is late already waits before it is dropped."""
+    drain_s: float = 30.0
+    """How long a replica that takes no more requests needs for those that it has."""
 
     def __post_init__(self) -> None:
         if not self.kinds:
@@ -46,6 +48,6 @@ class InferenceSpec(msgspec.Struct, frozen=True, kw_only=True):
             raise InferenceProblem(f"margin is {self.margin}; it must be at least 1")
         if not 0.001 <= self.interval_s < inf:
             raise InferenceProblem(f"interval_s is {self.interval_s}; it must be above 0")
-        for name in ("cold_start_s", "keep_s", "patience_s"):
+        for name in ("cold_start_s", "keep_s", "patience_s", "drain_s"):
             if not 0 <= getattr(self, name) < inf:
                 raise InferenceProblem(f"{name} is {getattr(self, name)}; it can't be below 0")

@@ -13,6 +13,9 @@ crew it has to configure itself anew, and meanwhile nothing runs:
   is in doubt: for a while it counts only for what a node of it does alone, and what waits is
   redundant. Every time the doubt lasts twice as long, until one of the kind is taken in.
 
+- Told that it will lose one of the crew, it saves beside the work, which takes a while (`save_s`).
+  When that is over, what was done when it began is saved.
+
 Work done is what the last checkpoint saved, plus the crew's speed times the time since then, so
 it is the same however finely time passes. A job that reports its samples is believed: it goes on
 from there in this reckoning, and is done when it says so, not before.
@@ -45,6 +48,8 @@ SETTLING = 0.25
 LOOK_EVERY_US = 300 * US_PER_S
 # So long nodes that are of no use alone wait for others of their kind; so long the first doubt.
 PATIENCE_US = 120 * US_PER_S
+# So long it takes to save 32 GB, weights and optimizer of a model of 2.7 B, at about 1 GB/s.
+SAVE_S = 30.0
 
 
 class TrainingSpec(msgspec.Struct, frozen=True):
@@ -56,8 +61,11 @@ class TrainingSpec(msgspec.Struct, frozen=True):
     nodes_max: int = 64
     checkpoint_every_s: float = 300.0
     reconfigure_s: float = 120.0
+    save_s: float = SAVE_S
 
     def __post_init__(self) -> None:
+        if not 0 <= self.save_s < math.inf:
+            raise TrainingError(f"save_s is {self.save_s}; it must be 0 or more, and finite")
         for name in ("samples", "nodes_max", "checkpoint_every_s", "reconfigure_s"):
             if not 0 < getattr(self, name) < math.inf:
                 raise TrainingError(
@@ -95,6 +103,9 @@ class _Memory(msgspec.Struct, forbid_unknown_fields=True):
     checkpoint_us: int = 0
     configuring_since_us: int = 0
     doubts: dict[str, _Doubt] = {}
+    # since when it saves because nodes will be lost, and for which nodes: what is done by then
+    saving_since_us: int | None = None
+    vacating_us: dict[str, int] = {}
     is_measured: bool = False
     is_done: bool = False
 
@@ -108,6 +119,7 @@ class TrainingJob:
         self._every_us = round(spec.checkpoint_every_s * US_PER_S)
         self._look_us = min(self._every_us, LOOK_EVERY_US)
         self._configure_us = round(spec.reconfigure_s * US_PER_S)
+        self._save_us = round(spec.save_s * US_PER_S)
         nowhere = Paces(self._planner, ())
         self._top_pace = max(
             nowhere.pace(coming=nowhere.new_places(kind, spec.nodes_max)) for kind in self._kinds
@@ -136,9 +148,25 @@ class TrainingJob:
     def lose(self, resource: str, at_us: int) -> None:
         self._live_until(at_us)
         if self._memory.nodes.pop(resource, None) is not None:
+            self._memory.vacating_us.pop(resource, None)
             self._take_stock()
             if resource in self._crew:
                 self._configure()
+        self._go_on()
+
+    def vacate(self, resource: str, at_us: int) -> None:
+        self._live_until(at_us)
+        memory = self._memory
+        if resource in memory.nodes and resource not in memory.vacating_us:
+            since_us = memory.now_us if memory.saving_since_us is None else memory.saving_since_us
+            memory.vacating_us[resource] = since_us
+            if self.since_checkpoint_s(resource):
+                memory.saving_since_us = since_us
+        self._go_on()
+
+    def stay(self, resource: str, at_us: int) -> None:
+        self._live_until(at_us)
+        self._memory.vacating_us.pop(resource, None)
         self._go_on()
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
@@ -272,6 +300,21 @@ class TrainingJob:
         saves_us = self._next_look_us() if self._is_changing else self._saves_us()
         return (saves_us - memory.now_us) / US_PER_S
 
+    @property
+    def vacating(self) -> Collection[str]:
+        return self._memory.vacating_us.keys()
+
+    def vacate_s(self, resource: str) -> float | None:
+        """Until it has saved, because it was asked to or because it does anyway, or is done."""
+        memory = self._memory
+        begins_us = memory.now_us if memory.saving_since_us is None else memory.saving_since_us
+        since_us = memory.vacating_us.get(resource, begins_us)
+        if not self.since_checkpoint_s(resource) or memory.checkpoint_us >= since_us:
+            return 0.0
+        done_us = math.inf if memory.is_measured else self._done_us()
+        ready_us = min(since_us + self._save_us, self._saves_us(), done_us)
+        return max(0.0, ready_us - memory.now_us) / US_PER_S
+
     def ends_in_s(self, place: str) -> float | None:
         """Until it is done with its crew; of nodes to come, until its deadline."""
         now_us, deadline_us = self._memory.now_us, self.spec.deadline_us
@@ -351,12 +394,15 @@ class TrainingJob:
             in_doubt_us, kind = self._next_doubt()
             look_us = self._next_look_us() if self._crew else math.inf
             done_us = math.inf if memory.is_measured else self._done_us()
-            if min(look_us, done_us, in_doubt_us) > at_us:
+            saved_us = self._saved_us()
+            if min(look_us, done_us, in_doubt_us, saved_us) > at_us:
                 break
-            if done_us <= min(look_us, in_doubt_us):
+            if done_us <= min(look_us, in_doubt_us, saved_us):
                 memory.now_us = int(done_us)
                 memory.is_done = True
                 self._stop()
+            elif saved_us <= min(look_us, in_doubt_us):
+                self._end_saving(int(saved_us))
             elif look_us <= in_doubt_us:
                 self._look_around()
             else:
@@ -396,6 +442,22 @@ class TrainingJob:
                 ends_us[kind] = max(since_us + PATIENCE_US, doubt.until_us if doubt else 0)
         return min((at_us, kind) for kind, at_us in ends_us.items())
 
+    def _saved_us(self) -> float:
+        """When what it saves for nodes that will be lost is saved."""
+        since_us = self._memory.saving_since_us
+        return math.inf if since_us is None else since_us + self._save_us
+
+    def _end_saving(self, at_us: int) -> None:
+        """What was done when it began to save is saved; it went on meanwhile."""
+        memory = self._memory
+        since_us, memory.saving_since_us = memory.saving_since_us, None
+        memory.now_us = max(memory.now_us, at_us)
+        if since_us is not None and self._crew and since_us > memory.checkpoint_us:
+            worked_s = (since_us - memory.checkpoint_us) / US_PER_S
+            saved = memory.saved_samples + memory.plan.samples_per_s * worked_s
+            memory.saved_samples = min(saved, self._most)
+            memory.checkpoint_us = since_us
+
     def _look_around(self) -> None:
         """At its next look: to save if it is time to, or if it is to be configured anew."""
         memory = self._memory
@@ -422,6 +484,7 @@ class TrainingJob:
         for node in self._crew - before:
             memory.doubts.pop(tree_of(node), None)
         memory.saved_samples = max(0.0, memory.saved_samples)
+        memory.saving_since_us = None
         memory.configuring_since_us = memory.now_us
         memory.checkpoint_us = memory.now_us + self._configure_us
 

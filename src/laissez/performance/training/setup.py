@@ -65,6 +65,11 @@ class Setup(msgspec.Struct, frozen=True):
             return Spot(kind, kind, kind)
         return spot_of(path, self.levels)
 
+    def domain_names(self, kind: str) -> int | None:
+        """How many names the path of a scale-up domain has; None if paths don't tell."""
+        domain = self.spot("/".join((kind, *self.levels, "gpu"))).domain
+        return None if domain is None else domain.count("/") + 1
+
     def gpu(self, kind: str) -> Gpu:
         return GPUS[dict(self.gpus)[kind]]
 

@@ -71,11 +71,11 @@ def ended(
     events: tuple[Event, ...], too_dear: Container[tuple[str, str, int]] = ()
 ) -> Iterator[Stint]:
     """The stints that end with these events: the market settles what changes hands directly before
-    it says so, also if one resource does that several times at once. The market does not ask why
-    somebody relinquishes a resource; here it is known."""
+    it says so, also if one resource does that several times at once. What is settled alone is a
+    promise that was given back: nothing was held. The market does not ask why somebody relinquishes
+    a resource; here it is known."""
     for settled, moved in pairwise(events):
-        if isinstance(settled, Settled):
-            assert isinstance(moved, Transferred)
+        if isinstance(settled, Settled) and isinstance(moved, Transferred):
             assert moved.resource == settled.resource
             is_too_dear = (settled.tenant, settled.resource, settled.at) in too_dear
             is_own = moved.reason == "relinquished"

@@ -36,6 +36,16 @@ class ObliviousJob(TrainingJob):
         super().lose(resource, at_us)
         self._report(at_us)
 
+    def vacate(self, resource: str, at_us: int) -> None:
+        self.real.vacate(resource, at_us)
+        super().vacate(resource, at_us)
+        self._report(at_us)
+
+    def stay(self, resource: str, at_us: int) -> None:
+        self.real.stay(resource, at_us)
+        super().stay(resource, at_us)
+        self._report(at_us)
+
     @property
     def samples_done(self) -> float:
         return self.real.samples_done

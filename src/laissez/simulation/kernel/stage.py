@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 
 from laissez.adapters.adapter import Adapter
+from laissez.adapters.view import OrderGang, Stay, Vacate
 from laissez.model import Instruction, Notice
 from laissez.model.paths import covers
 from laissez.simulation.kernel.heap import ARRIVAL, Kernel
@@ -48,7 +49,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
     at_us: int
     who: str
-    what: Instruction | Notice | NodesAsked | NodeGiven | NodeTaken
+    what: Instruction | OrderGang | Vacate | Stay | Notice | NodesAsked | NodeGiven | NodeTaken
     why: str = ""
 
 
@@ -142,7 +143,13 @@ class Stage:
             tenant.app.lose(resource, at_us)
             if after:
                 after()
-        self._wake(tenant, at_us)
+        self.wake(tenant, at_us)
+
+    def wake(self, tenant: Tenant, at_us: int) -> None:
+        """It steps after its reaction time."""
+        if not tenant.is_woken:
+            tenant.is_woken = True
+            self.kernel.at(at_us + self._reaction_us, lambda at_us: self._react(tenant, at_us))
 
     # Inside -----------------------------------------------------------------------------------
 
@@ -151,11 +158,6 @@ class Stage:
             self._turn(tenant, at_us)
             period_us = tenant.adapter.terms.period_us
             self.kernel.at(at_us + period_us, lambda at_us: self._periodic(tenant, at_us))
-
-    def _wake(self, tenant: Tenant, at_us: int) -> None:
-        if not tenant.is_woken:
-            tenant.is_woken = True
-            self.kernel.at(at_us + self._reaction_us, lambda at_us: self._react(tenant, at_us))
 
     def _react(self, tenant: Tenant, at_us: int) -> None:
         tenant.is_woken = False
@@ -170,4 +172,4 @@ class Stage:
     def _arrive(self, tenant: Tenant, resource: str, at_us: int) -> None:
         tenant.app.advance(at_us)
         tenant.app.gain(resource, at_us)
-        self._wake(tenant, at_us)
+        self.wake(tenant, at_us)

@@ -7,22 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from laissez.adapters.view import MarketView
+import msgspec
+
+from laissez.adapters.view import GangAsk, MarketView, OrderGang, Stay, Vacate
+from laissez.exchange.records import Record
 from laissez.exchange.sequencing import LetTimePass, record_of
 from laissez.exchange.venue import Venue
-from laissez.exchange.views import notices, own_order
+from laissez.exchange.views import market_order_id, notices, own_order, own_order_id
 from laissez.market import Market
 from laissez.model import (
+    Called,
     CancelOrder,
     Event,
     Filled,
     Instruction,
     Lost,
     Notice,
+    OpenOrder,
+    Place,
     Quoted,
     Rejected,
     Release,
+    SetGuard,
+    Uncalled,
 )
+from laissez.simulation.kernel.binding import Binding
 from laissez.simulation.kernel.heap import DUE
 from laissez.simulation.kernel.stage import REACTION_US, LogLine, Stage, Tenant, Witness, at_once
 
@@ -56,6 +65,7 @@ class World:
         """Who has released which resource when because of its price."""
         self._keeps_log = keeps_log
         self._listener = listener
+        self._binding = Binding(self.market)
         self._sequence = 0
         self._due_us: int | None = None
         for tenant in tenants:
@@ -110,6 +120,11 @@ class World:
         """Do something in the operator's name."""
         return self._do(None, instruction, at_us, why)
 
+    def bind(self, tree: str, *, notice_us: int = 0, commit_us: int = 0) -> tuple[Event, ...]:
+        """From now on a tree gives notice and binds winners; it has no other guards."""
+        guard = SetGuard(self.now_us, tree, notice=notice_us or None, commit=commit_us or None)
+        return self._apply(guard)
+
     def operate_at(self, at_us: int, instruction: Instruction, why: str = "") -> None:
         """Do something in the operator's name later."""
         self.at(at_us, lambda now_us: self._do(None, instruction, now_us, why))
@@ -140,31 +155,54 @@ class World:
     def _let_time_pass(self, at_us: int) -> None:
         due_us = self.market.next_timer()
         if at_us > self.market.now or (due_us is not None and due_us <= at_us):
-            self._spread(self.venue.apply(record_of(LetTimePass(), None, at_us, 0)))
+            self._spread(self._apply(record_of(LetTimePass(), None, at_us, 0)))
 
     def _step(self, tenant: Tenant, at_us: int) -> None:
-        view = view_of(self.market, tenant, at_us)
+        view = view_of(self.market, tenant, at_us, self._binding)
         for action in tenant.adapter.step(tenant.app, view, at_us):
             if action.is_too_dear and isinstance(action.do, Release):
                 self.too_dear.add((tenant.name, action.do.resource, at_us))
-            self._do(tenant.name, action.do, at_us, action.why)
+            if isinstance(action.do, Vacate | Stay):
+                self._prepare(tenant, action.do, at_us, action.why)
+            else:
+                self._do(tenant.name, action.do, at_us, action.why)
 
-    def _do(self, who: str | None, do: Instruction, at_us: int, why: str) -> tuple[Event, ...]:
+    def _prepare(self, tenant: Tenant, do: Vacate | Stay, at_us: int, why: str) -> None:
+        tell = tenant.app.vacate if isinstance(do, Vacate) else tenant.app.stay
+        tell(do.resource, at_us)
+        self.stage.wake(tenant, at_us)
+        if self._keeps_log:
+            self.log.append(LogLine(at_us, tenant.name, do, why))
+
+    def _do(
+        self, who: str | None, do: Instruction | OrderGang, at_us: int, why: str
+    ) -> tuple[Event, ...]:
         self._sequence += 1
-        events = self.venue.apply(record_of(do, who, at_us, self._sequence))
+        if isinstance(do, OrderGang):
+            assert who is not None
+            events = self._apply(_gang(do, who, at_us))
+        else:
+            events = self._apply(record_of(do, who, at_us, self._sequence))
         if self._keeps_log:
             self.log.append(LogLine(at_us, who or "", do, why))
             if events and isinstance(events[-1], Rejected):
                 self.log.append(LogLine(at_us, who or "", events[-1]))
-        if len(events) > 1 or self._listener is not None:
-            self._spread(events)
+        self._spread(events)
         self._look_ahead()
+        return events
+
+    def _apply(self, record: Record) -> tuple[Event, ...]:
+        events = self.venue.apply(record)
+        self._binding.hear(events)
         return events
 
     def _spread(self, events: tuple[Event, ...]) -> None:
         """Tell every tenant what it is told of these events."""
         if self._listener is not None:
             self._listener(events)
+        for event in events:
+            if isinstance(event, Called | Uncalled) and event.tenant in self.stage.tenants:
+                self.stage.wake(self.stage.tenants[event.tenant], event.at)
         if len(events) < 2:
             return  # a change of hands never comes alone
         for name, told in notices(self.market, events).items():
@@ -184,19 +222,62 @@ class World:
                 self.log.append(LogLine(notice.at, tenant.name, notice))
 
 
-def view_of(market: Market, tenant: Tenant, at_us: int) -> MarketView:
+def view_of(
+    market: Market, tenant: Tenant, at_us: int, binding: Binding | None = None
+) -> MarketView:
     """What the service would tell this tenant now."""
-    name = tenant.name
-    holdings = tuple(
-        holding for path in market.holdings(name) if (holding := market.holding(path)) is not None
-    )
-    return MarketView(
+    name, adapter = tenant.name, tenant.adapter
+    held = market.holdings(name)
+    holdings = tuple(holding for path in held if (holding := market.holding(path)) is not None)
+    view = MarketView(
         at_us,
         holdings,
-        tuple(own_order(order) for order in market.orders(name)),
-        quotes_of(market, name, tenant.adapter.scopes_to_quote(tenant.app, holdings), at_us),
+        tuple(_as_its_own(order) for order in market.orders(name)),
+        quotes_of(market, name, adapter.scopes_to_quote(tenant.app, holdings), at_us),
         market.bill(name, at_us),
+        gang_quotes=gang_quotes_of(
+            market, name, adapter.gangs_to_quote(tenant.app, holdings), at_us
+        ),
     )
+    if binding is None or not (terms := binding.terms()):
+        return view
+    return msgspec.structs.replace(
+        view,
+        calls=binding.calls(held),
+        promises=binding.promises(name),
+        bonds=binding.bonds(held),
+        terms=terms,
+    )
+
+
+def _as_its_own(order: OpenOrder) -> OpenOrder:
+    return msgspec.structs.replace(order, order=own_order_id(order.tenant, order.order))
+
+
+def _gang(do: OrderGang, tenant: str, at_us: int) -> Place:
+    return Place(
+        at_us,
+        tenant,
+        market_order_id(tenant, do.order),
+        do.scope,
+        limit=do.limit,
+        expires=do.expires,
+        count=do.count,
+        within=do.within,
+    )
+
+
+def gang_quotes_of(
+    market: Market, tenant: str, asked: Iterable[GangAsk], at_us: int
+) -> dict[GangAsk, Quoted]:
+    """The same for several nodes at once."""
+    quotes: dict[GangAsk, Quoted] = {}
+    for ask in asked:
+        if market.check_visible(tenant, ask.scope) is None:
+            quote = market.quote(ask.scope, tenant, ask.count, ask.within)
+            if quote is not None:
+                quotes[ask] = Quoted(at_us, ask.scope, quote.rate, quote.idle)
+    return quotes
 
 
 def quotes_of(market: Market, tenant: str, scopes: Iterable[str], at_us: int) -> dict[str, Quoted]:

@@ -36,7 +36,8 @@ class Arrives(DatedEvent, frozen=True):
 
 class Bid(Written, frozen=True):
     """An order as it stands, and the quote there, if that can be seen: what a node would be
-    charged, which is less than what its holder may keep it at."""
+    charged, which is less than what its holder may keep it at. With a `count` it is a gang, whose
+    price is its limit."""
 
     scope: str
     price: int
@@ -44,6 +45,7 @@ class Bid(Written, frozen=True):
     why: str
     quoted: int | None = msgspec.field(name="quoted_micros_per_hour")
     is_free: bool
+    count: int = 1
 
 
 class Bids(DatedEvent, frozen=True):

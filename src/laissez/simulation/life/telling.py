@@ -187,7 +187,9 @@ def _bids(event: Bids) -> str:
 
 
 def _bid_for(scope: str, bids: Sequence[Bid]) -> str:
-    count = "" if len(bids) == 1 else f"{len(bids)} of "
+    nodes = sum(bid.count for bid in bids)
+    together = "" if nodes == len(bids) else "together "
+    count = "" if nodes == 1 else f"{nodes} {together}of "
     limit = max(bid.limit for bid in bids)
     beyond = f", up to {rates([limit])}" if limit > max(bid.price for bid in bids) else ""
     return f"{rates(bid.price for bid in bids)} for {count}{scope}{beyond} ({_market(bids)})"

@@ -16,7 +16,7 @@ import msgspec
 from laissez.adapters.adapter import Adapter
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.intent import TradingTerms, own_holdings
-from laissez.adapters.view import Action, MarketView
+from laissez.adapters.view import Action, GangAsk, MarketView
 from laissez.model import Holding
 from laissez.performance.application import Application, Worth
 from laissez.simulation.demand.projects import Labour, Project
@@ -160,6 +160,11 @@ class WatchedAdapter:
         self, app: WatchedApplication, holdings: Sequence[Holding]
     ) -> tuple[str, ...]:
         return self._own.scopes_to_quote(app.own, holdings)
+
+    def gangs_to_quote(
+        self, app: WatchedApplication, holdings: Sequence[Holding]
+    ) -> tuple[GangAsk, ...]:
+        return self._own.gangs_to_quote(app.own, holdings)
 
     def step(self, app: WatchedApplication, view: MarketView, at_us: int) -> tuple[Action, ...]:
         actions = self._own.step(app.own, view, at_us)

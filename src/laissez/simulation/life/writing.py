@@ -16,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from laissez.adapters.budget import Budget
-from laissez.adapters.view import MarketView
+from laissez.adapters.view import MarketView, OrderGang
 from laissez.model import (
     AmendOrder,
     CancelOrder,
@@ -90,6 +90,9 @@ class TenantLog:
         if isinstance(what, PlaceOrder | AmendOrder):
             order = (who, what.order or "")
             self._orders[order] = Win(who, said.at_us, what.price, what.limit, said.why)
+        elif isinstance(what, OrderGang):
+            win = Win(who, said.at_us, what.limit, what.limit, said.why)
+            self._orders[who, what.order] = win
         elif isinstance(what, Filled):
             win = self._orders.get((who, what.order), Win(who, 0, None, None, ""))
             win = win._replace(at_us=said.at_us)
@@ -328,17 +331,25 @@ class Writing:
     def _acts(self, turn: AdapterTurn) -> None:
         view = turn.view
         self._hear_rates(view)
-        before = {order.order: (order.scope, order.price, order.limit) for order in view.orders}
+        before = {
+            order.order: (order.scope, order.price or order.limit, order.limit, order.count)
+            for order in view.orders
+        }
         after = dict(before)
         moves = []
         for action in turn.actions:
             do = action.do
             if isinstance(do, PlaceOrder):
-                after[do.order or ""] = (do.scope, do.price or 0, do.limit or do.price or 0)
+                after[do.order or ""] = (do.scope, do.price or 0, do.limit or do.price or 0, 1)
                 self._whys[do.order or ""] = action.why
+            elif isinstance(do, OrderGang):
+                after[do.order] = (do.scope, do.limit, do.limit, do.count)
+                self._whys[do.order] = action.why
             elif isinstance(do, AmendOrder) and do.order in after:
-                scope, price, limit = after[do.order]
-                after[do.order] = (scope, do.price or price, do.limit or limit)
+                scope, price, limit, count = after[do.order]
+                limit = do.limit or limit
+                price = limit if count > 1 else do.price or price
+                after[do.order] = (scope, price, limit, count)
                 self._whys[do.order] = action.why
             elif isinstance(do, CancelOrder):
                 after.pop(do.order, None)
@@ -397,8 +408,8 @@ def _at_us(entry: AppState | Moved | AdapterTurn | LogLine) -> int:
     return entry.view.at_us if isinstance(entry, AdapterTurn) else entry.at_us
 
 
-def _bid(view: MarketView, order: tuple[str, int, int], why: str) -> Bid:
-    scope, price, limit = order
+def _bid(view: MarketView, order: tuple[str, int, int, int], why: str) -> Bid:
+    scope, price, limit, count = order
     quote = view.quotes.get(scope)
     rate, is_free = (None, False) if quote is None else (quote.rate, quote.idle)
-    return Bid(scope, price, limit, why, rate, is_free)
+    return Bid(scope, price, limit, why, rate, is_free, count)

@@ -1,0 +1,58 @@
+"""What to do about a call: get ready, and be gone as soon as that is done.
+
+A called node is charged its limit, the most that its holder said it would pay, so nobody stays for
+longer than it takes to lose nothing. The application says how long that is: until its work is
+saved, or the last of its requests is answered. If it takes longer than the notice, all that would
+still be done there would be done again, and the node is left at once. Where nobody knows what runs
+on a node its holder has the whole notice.
+
+Who leaves when called is bound to nothing, whatever it has bid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from laissez.adapters.intent import TradingTerms, own_holdings, own_promises, tree_terms
+from laissez.adapters.view import Action, HoldingCall, MarketView, Stay, Vacate
+from laissez.model import Release
+from laissez.performance.application import US_PER_S
+
+
+def leaving(app: Any, terms: TradingTerms, view: MarketView) -> Iterator[Action]:
+    """What the adapter does about everything that is called, and about calls that are over."""
+    if app.is_done:
+        yield from _all_given_back(terms, view)
+        return
+    for holding in own_holdings(terms, view):
+        path = holding.resource
+        called = view.calls.get(path)
+        if called is not None:
+            yield from _answer(app, path, called, view)
+        elif path in app.vacating:
+            yield Action(Stay(path), "the call is over, and the node is kept")
+
+
+def _answer(app: Any, path: str, called: HoldingCall, view: MarketView) -> Iterator[Action]:
+    ready_s, left_s = app.vacate_s(path), (called.until_us - view.at_us) / US_PER_S
+    if ready_s is None:
+        return
+    if ready_s <= 0:
+        yield Action(Release(path), "it is called, and there is nothing to lose any more")
+    elif ready_s > left_s:
+        why = f"it is called, and to be ready would take {ready_s:.0f} s of {left_s:.0f} s"
+        yield Action(Release(path), why)
+    elif path not in app.vacating:
+        why = f"it is called, and can be ready in {ready_s:.0f} s of {left_s:.0f} s"
+        yield Action(Vacate(path), why)
+
+
+def _all_given_back(terms: TradingTerms, view: MarketView) -> Iterator[Action]:
+    """A promise is given back only where that is free: else it costs less to have the node."""
+    for holding in own_holdings(terms, view):
+        if holding.resource in view.calls:
+            yield Action(Release(holding.resource), "the work is done")
+    for path in own_promises(terms, view):
+        if not tree_terms(view, path).commit_us:
+            yield Action(Release(path), "the work is done")
