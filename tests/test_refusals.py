@@ -40,6 +40,13 @@ def set_the_scene(market: Any) -> Any:
     market.place("A", "h/a/g0", price=5, limit=20, order="a-1", at=0)
     market.place("B", "h/a/g1", price=8, limit=10, order="b-1", at=0)
     market.place("C", "h/a/g0", price=4, order="c-1", at=0, expires=DUE)
+    market.add_resource("n/g0", at=0)
+    market.add_resource("n/g1", at=0)
+    market.guard("n", notice=500, at=0)
+    market.place("A", "n/g0", price=5, limit=20, order="a-2", at=0)
+    market.place("A", "n/g1", price=5, limit=90, order="a-3", at=0)
+    market.place("B", "n/g0", price=30, order="b-4", at=0)  # A is called
+    market.place("B", "n", limit=40, count=2, order="b-5", at=0)  # waits
     market.withdraw("h/gone", at=NOW)
     return market
 
@@ -96,6 +103,10 @@ REFUSALS: list[tuple[str, Code, Arguments]] = [
     ("guard", Code.BAD_GUARD, {"fall": "1"}),
     ("guard", Code.BAD_GUARD, {"hold": TOO_MUCH}),
     ("guard", Code.BAD_GUARD, {"window": 0}),
+    ("guard", Code.BAD_GUARD, {"notice": -1}),
+    ("guard", Code.BAD_GUARD, {"notice": 86_400_000_001}),
+    ("guard", Code.BAD_GUARD, {"commit": 86_400_000_001}),
+    ("guard", Code.BAD_GUARD, {"commit": "30s"}),
     ("guard", Code.BAD_GUARD, {"fall": None, "window": None}),
     ("guard", Code.BAD_GUARD, {"rise": None, "window": None}),
     ("place", Code.BAD_TENANT, {"tenant": ""}),
@@ -113,6 +124,19 @@ REFUSALS: list[tuple[str, Code, Arguments]] = [
     ("place", Code.BAD_LIMIT, {"limit": "9"}),
     ("place", Code.BAD_LIMIT, {"limit": TOO_MUCH}),
     ("place", Code.PRICE_ABOVE_LIMIT, {"price": 10}),
+    ("place", Code.BAD_COUNT, {"count": 0}),
+    ("place", Code.BAD_COUNT, {"count": -1}),
+    ("place", Code.BAD_COUNT, {"count": 2.0}),
+    ("place", Code.BAD_COUNT, {"count": "8"}),
+    ("place", Code.BAD_WITHIN, {"within": 1}),
+    ("place", Code.BAD_WITHIN, {"within": 0, "count": 2, "price": None}),
+    ("place", Code.BAD_WITHIN, {"within": 4, "count": 2, "price": None}),
+    ("place", Code.BAD_WITHIN, {"within": "a", "count": 2, "price": None}),
+    ("place", Code.DOMAIN_TOO_SMALL, {"count": 3, "price": None}),
+    ("place", Code.DOMAIN_TOO_SMALL, {"count": 10**9, "price": None}),
+    ("place", Code.DOMAIN_TOO_SMALL, {"within": 3, "count": 2, "price": None}),
+    ("place", Code.GANG_HAS_NO_PRICE, {"count": 2}),
+    ("place", Code.ORDER_ID_TAKEN, {"order": "b-4"}),
     ("place", Code.BAD_EXPIRY, {"expires": LATER}),
     ("place", Code.BAD_EXPIRY, {"expires": TOO_MUCH}),
     ("place", Code.ORDER_ID_TAKEN, {"order": "b-1"}),
@@ -126,6 +150,9 @@ REFUSALS: list[tuple[str, Code, Arguments]] = [
     ("amend", Code.PRICE_ABOVE_LIMIT, {"price": None, "limit": 7}),
     ("amend", Code.PRICE_ABOVE_LIMIT, {"price": 11, "limit": None}),
     ("amend", Code.BAD_EXPIRY, {"expires": NOW}),
+    ("amend", Code.GANG_HAS_NO_PRICE, {"order": "b-5"}),
+    ("amend", Code.BAD_LIMIT, {"order": "b-5", "price": None, "limit": 0}),
+    ("amend", Code.BAD_EXPIRY, {"order": "b-5", "price": None, "expires": NOW}),
     ("cancel", Code.BAD_TENANT, {"tenant": "B "}),
     ("cancel", Code.BAD_ORDER_ID, {"order": b"b-1"}),
     ("cancel", Code.UNKNOWN_ORDER, {"tenant": "C"}),
@@ -137,6 +164,8 @@ REFUSALS: list[tuple[str, Code, Arguments]] = [
     ("set_limit", Code.BAD_LIMIT, {"limit": None}),
     ("set_limit", Code.NOT_THE_HOLDER, {"tenant": "B"}),
     ("set_limit", Code.NOT_THE_HOLDER, {"path": "h/a/g1"}),
+    ("set_limit", Code.NOT_THE_HOLDER, {"path": "n/g0", "tenant": "B"}),
+    ("set_limit", Code.ALREADY_CALLED, {"path": "n/g0"}),
     ("relinquish", Code.BAD_TENANT, {"tenant": "\x00"}),
     ("relinquish", Code.BAD_PATH, {"path": 5}),
     ("relinquish", Code.UNKNOWN_RESOURCE, {"path": "h/gone"}),

@@ -55,7 +55,7 @@ def needs_role(instruction: type, role: Role, shown: str) -> str:
 def no_commitment(tree: str) -> str:
     return (
         f"{tree} has no commitment: whoever displaces somebody there and leaves again pays "
-        "nothing for it; set one with 'laissez guard set', or in the topology file"
+        "nothing for it; set one as a guard of the tree, or in the topology file"
     )
 
 
