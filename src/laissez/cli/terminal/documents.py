@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laissez.model.events import Amended, Placed
+from laissez.model.events import Amended, Placed, Promised
 from laissez.model.instructions import ChangeFloor, ChangeGuard, NameLevels
 from laissez.model.message import Message
 from laissez.model.notices import Filled
@@ -32,21 +32,27 @@ class LoggedOut(Message, frozen=True):
 
 
 class Previewed(Message, frozen=True):
-    """What an order would do now, as far as its tenant can know; `rate` is that of the quote."""
+    """What an order would do now, as far as its tenant can know; `rate` is that of the quote.
+
+    Several at once have no price; `within` is the number of names in the path of what holds them.
+    """
 
     scope: str
-    price: int
+    price: int | None
     limit: int
     rate: int | None
     idle: bool
     fills_now: bool
     message: str
+    count: int = 1
+    within: int | None = None
 
 
 class Bought(Message, frozen=True):
     """What became of the orders of one `buy`; `ended` were cancelled or have expired.
 
     Of those in `unknown` it is no longer known: they wait no longer, and may be among the holdings.
+    What is `promised` comes when its holder leaves, or when the notice that it was given is over.
     """
 
     scope: str
@@ -56,6 +62,7 @@ class Bought(Message, frozen=True):
     ended: tuple[str, ...]
     unknown: tuple[str, ...]
     refused: tuple[Refused, ...]
+    promised: tuple[Promised, ...] = ()
 
 
 class ExplainedOrder(Message, frozen=True):
@@ -67,6 +74,18 @@ class WouldChange(Message, frozen=True):
     """A dry run: what would be touched, and a sentence about it."""
 
     resources: tuple[str, ...]
+    message: str
+
+
+class WouldRelease(Message, frozen=True):
+    """A dry run of `release`: what would go, held or promised, and what is owed for leaving early.
+
+    The charge is that of the holdings; what it costs to give a promise back only the market knows.
+    """
+
+    resources: tuple[str, ...]
+    promises: tuple[str, ...]
+    charge: int
     message: str
 
 
@@ -121,7 +140,7 @@ class Uncordoned(Message, frozen=True):
 
 
 class Drained(Message, frozen=True):
-    """`left` went by themselves, `withdrawn` when the grace was over."""
+    """`left` went by themselves, `withdrawn` when the grace was over; nothing was refused."""
 
     scope: str
     left: tuple[str, ...]
