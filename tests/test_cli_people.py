@@ -514,7 +514,7 @@ def waiting_line(count: int = 1, within: int | None = None, promised: str = "") 
         (
             waiting_line(8, 4),
             Quote(2_500_000, False),
-            "h100: 8 in one host: not so many free, or held by who would leave at $1.50/h",
+            "h100: 8 in one host: not enough yet that are free or held below $1.50/h",
         ),
         (
             waiting_line(8, 1),

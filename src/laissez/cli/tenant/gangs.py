@@ -58,12 +58,12 @@ def level_hint(levels: LevelNames, scope: str, within: int | str | None, code: s
     known = levels_for_several(levels, scope)
     if code == Code.BAD_WITHIN and known:
         meant = did_you_mean(within, known) if isinstance(within, str) else ""
-        return meant or f"; here that may be {', '.join(known)}"
+        return meant or f"; by name: {', '.join(known)}"
     names = within_of(levels, scope, within)
     if code == Code.DOMAIN_TOO_SMALL and names is not None and known:
         coarser = known[: max(0, names - names_in(scope))]
-        wider = f", or --within {coarser[-1]}" if coarser else ""
-        return f"; the place has to hold all of them {in_one(levels, scope, within)}{wider}"
+        wider = f", and coarser is --within {coarser[-1]}" if coarser else ""
+        return f"; it was to be {in_one(levels, scope, within)}{wider}"
     return ""
 
 

@@ -97,8 +97,10 @@ def quote(scopes: tuple[str, ...], count: int, within: str | None, as_json: bool
         )
         for each in quotes
     ]
-    columns = ("scope", "how many", "rate of each", "")
-    say_table(*columns, rows=rows_of_several, right=("rate of each",), nothing="no scope was given")
+    columns = ("scope", "how many", "each, at most", "")
+    say_table(
+        *columns, rows=rows_of_several, right=("each, at most",), nothing="no scope was given"
+    )
 
 
 def _quote(
@@ -126,7 +128,7 @@ def _availability(quote: Quoted) -> str:
 def _availability_of_several(quote: Quoted) -> str:
     if quote.rate is None:
         return "not so many to be had"
-    return "free now, at most" if quote.idle else "not all free; an order may have to wait"
+    return "free now" if quote.idle else "not all free; an order may have to wait"
 
 
 @click.command()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from laissez.cli.tenant.standing import folded
 from laissez.cli.terminal.answers import refusal_in
-from laissez.cli.terminal.output import few
 from laissez.client import Client
 from laissez.client.errors import LaissezError, Refusal
 from laissez.model import Answer, Code, Promise, Refused
@@ -27,7 +27,7 @@ def hint_of_promise(promised: Sequence[Promise], order: str) -> str:
     own = [each.resource for each in promised if each.order == order]
     if not own:
         return ""
-    return f"; it has won {few(own)}, which is promised: 'laissez release' gives that back"
+    return f"; what it has won is promised: {folded(own)}; 'laissez release' gives that back"
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def standing_lines(
         )
         said.setdefault((promise.until, told), []).append(promise.resource)
     for (_, told), resources in sorted(said.items()):
-        yield f"{_folded(resources)}: {told}"
+        yield f"{folded(resources)}: {told}"
 
 
 def _standings(held: Holding, now_us: int) -> Iterator[tuple[int, str]]:
@@ -76,7 +76,7 @@ def _standings(held: Holding, now_us: int) -> Iterator[tuple[int, str]]:
         yield held.bound_until, f"bound at {price} until {until}{then}"
 
 
-def _folded(resources: Sequence[str]) -> str:
+def folded(resources: Sequence[str]) -> str:
     if len(resources) == 1:
         return resources[0]
     folds = [each.pattern for each in fold(resources)]
@@ -93,7 +93,7 @@ def cost_in_words(held: Sequence[Holding], now_us: int) -> str:
     prices = {each.bound_price or 0 for each in bound}
     lowest, highest = show_rate(min(prices)), show_rate(max(prices))
     at = lowest if lowest == highest else f"{lowest} to {highest}"
-    which = _folded([each.resource for each in bound])
+    which = folded([each.resource for each in bound])
     verb = "is" if len(bound) == 1 else "are"
     return (
         f"{which} {verb} bound until {show_time(last, now_us)}: leaving now costs the rest of that "
@@ -105,7 +105,7 @@ def promises_in_words(promised: Sequence[Promise]) -> str:
     """What giving promises back means; how much that is only the market knows."""
     if not promised:
         return ""
-    which = _folded([each.resource for each in promised])
+    which = folded([each.resource for each in promised])
     verb = "is" if len(promised) == 1 else "are"
     return (
         f"{which} {verb} promised to you, not yet yours: giving that back costs as much as winning "

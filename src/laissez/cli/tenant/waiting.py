@@ -94,7 +94,7 @@ class WaitingLine:
             return f"{wanted}: not so many there that are not yours"
         rate = show_rate(self.quote.rate)
         if not self.quote.idle:
-            return f"{wanted}: not so many free, or held by who would leave at {limit}"
+            return f"{wanted}: not enough yet that are free or held below {limit}"
         if self.quote.rate > order.limit:
             return f"{wanted}: free at {rate}, above your limit of {limit}"
         return f"{wanted}: free at {rate}"

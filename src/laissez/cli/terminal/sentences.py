@@ -51,8 +51,8 @@ REASONS = {
 }
 
 TO_COME = {
-    "outbid": "an order goes past your limit",
-    "floor": "the floor goes past your limit",
+    "outbid": "an order goes past the limit",
+    "floor": "the floor goes past the limit",
     "withdrawn": "the operator takes it out of the market",
 }
 """Why something is called. There is time to leave yet."""
