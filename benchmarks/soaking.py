@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
-from talking import Talk
+from talking import Answered, Asking, Talk
 
 from laissez.model import (
     AmendOrder,
@@ -134,29 +134,25 @@ class SoakingTrader:
         self.unsent = 0
         self._scopes = scopes
         self._number = number
-        self._sent_at: dict[int, float] = {}
-        self._ids = count()
+        self._keys = count()
         self._won: list[str] = []
         self._script = self._acts()
-        self.talk = Talk(self._hear)
+        self.asking: Asking[float] = Asking(self._hear)
 
-    def _hear(self, said: Said, now_s: float) -> None:
-        if isinstance(said, Refused):
+    def _hear(self, sent_at: float, answered: Answered, now_s: float) -> None:
+        self.latencies_s.append(now_s - sent_at)
+        if isinstance(answered, Refused):
             self.refused += 1
-        if isinstance(said, Answer):
-            self._won.extend(each.resource for each in said.events if isinstance(each, Filled))
-        if isinstance(said, Answer | Refused) and said.id is not None:
-            self.latencies_s.append(now_s - self._sent_at.pop(said.id))
+        elif isinstance(answered, Answer):
+            self._won.extend(each.resource for each in answered.events if isinstance(each, Filled))
 
     def fire(self) -> None:
         """Send what comes next, unless too much is unanswered."""
-        if not self.talk.is_connected or len(self._sent_at) >= IN_FLIGHT_MAX:
+        if not self.asking.talk.is_connected or len(self.asking.unanswered) >= IN_FLIGHT_MAX:
             self.unsent += 1
             return
-        number = next(self._ids)
-        self._sent_at[number] = time.monotonic()
-        key = f"{self._number}-{number}-{time.time_ns()}"
-        self.talk.send(Request(number, next(self._script), key))
+        key = f"{self._number}-{next(self._keys)}-{time.time_ns()}"
+        self.asking.ask(next(self._script), time.monotonic(), key)
 
     def _acts(self) -> Iterator[Instruction]:
         for turn in count(self._number):
@@ -180,7 +176,7 @@ async def run(plan: SoakPlan) -> None:
     traders = []
     for number, token in enumerate(plan.tokens):
         trader = SoakingTrader(number, plan.scopes)
-        await trader.talk.connect(plan.url, token)
+        await trader.asking.talk.connect(plan.url, token)
         traders.append(trader)
     visits = Visits(plan)
     begun = told_at = time.monotonic()
@@ -207,7 +203,7 @@ def _tell(traders: list[SoakingTrader], visits: Visits) -> None:
         sum(trader.unsent for trader in traders),
         round(latencies[int(len(latencies) * 0.99)] * 1_000, 1) if latencies else 0.0,
         round(latencies[-1] * 1_000, 1) if latencies else 0.0,
-        sum(trader.talk.is_connected for trader in traders),
+        sum(trader.asking.talk.is_connected for trader in traders),
         visits.done,
         visits.failed,
     )

@@ -1,7 +1,8 @@
 """A connection to the exchange, as those need it who load it and measure: what is said is taken
 apart and handed on with the instant at which it came.
 
-Whoever talks matches answers to requests by their ids; so it decides what a latency counts from.
+Whoever asks (`Asking`) notes something with each request, and is told that with its answer: so it
+decides what a latency counts from.
 """
 
 from __future__ import annotations
@@ -9,10 +10,25 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
+from itertools import count
+from typing import Generic, TypeVar
 
 from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_connect
 
-from laissez.model import Request, Said, decode_said, encode
+from laissez.model import (
+    Answer,
+    Instruction,
+    Question,
+    Refused,
+    Reply,
+    Request,
+    Said,
+    decode_said,
+    encode,
+)
+
+Note = TypeVar("Note")
+Answered = Answer | Reply | Refused
 
 
 class Talk(WSListener):
@@ -60,3 +76,22 @@ class Talk(WSListener):
         told = decode_said(frame.get_payload_as_bytes())
         for said in told if isinstance(told, list) else [told]:
             self._hear(said, now_s)
+
+
+class Asking(Generic[Note]):
+    """`hear` is told what was noted with a request, its answer and when that came."""
+
+    def __init__(self, hear: Callable[[Note, Answered, float], None]) -> None:
+        self.talk = Talk(self._match)
+        self.unanswered: dict[int, Note] = {}
+        self._hear = hear
+        self._ids = count()
+
+    def ask(self, do: Instruction | Question, note: Note, key: str | None = None) -> None:
+        number = next(self._ids)
+        self.unanswered[number] = note
+        self.talk.send(Request(number, do, key))
+
+    def _match(self, said: Said, now_s: float) -> None:
+        if isinstance(said, Answered) and said.id is not None:
+            self._hear(self.unanswered.pop(said.id), said, now_s)

@@ -30,6 +30,7 @@ from laissez.model import (
     Answer,
     AskHoldings,
     AskOrders,
+    AskPromises,
     AskQuote,
     AskStatus,
     Cancelled,
@@ -38,6 +39,7 @@ from laissez.model import (
     Instruction,
     Notice,
     OrderList,
+    PromiseList,
     Quoted,
     Refused,
     Reply,
@@ -80,6 +82,7 @@ class FakeExchange:
             AskStatus: lambda do: Status(1, self.sequence, "tenant", "ada", ("h100",)),
             AskOrders: lambda do: OrderList(1, ()),
             AskHoldings: lambda do: HoldingList(1, ()),
+            AskPromises: lambda do: PromiseList(1, ()),
             AskQuote: lambda do: Quoted(1, do.scope, 2_000_000, True),
         }
         self._answers: dict[str, Answer] = {}

@@ -316,6 +316,11 @@ def test_little_is_read_at_once(tmp_path: Path, arrived: list[int]) -> None:
 SLOW = {
     "executed": (Venue, "apply", lambda venue, record: 10 * (type(record) is Place)),
     "answered": (TraderSocket, "answer", lambda socket, *told: 10 * is_ada(socket.principal)),
+    "sent": (
+        TraderSocket,
+        "flush",
+        lambda socket, *nothing: 10 * (is_ada(socket.principal) and bool(socket._out)),
+    ),
 }
 
 
@@ -323,8 +328,8 @@ SLOW = {
 def test_a_command_is_paid_for_by_who_sent_it(
     tmp_path: Path, clock: HandClock, asked: list[str], what: str
 ) -> None:
-    """For the time that it took to execute and to answer, also if it moves thousands of others'
-    holdings: its sender rests afterwards, and nobody else."""
+    """For the time that it took to execute, to answer and to send that, also if it moves thousands
+    of others' holdings: its sender rests afterwards, and nobody else."""
     owner, name, cost_ms = SLOW[what]
     with (
         limited(tmp_path, LITTLE_WORK) as exchange,

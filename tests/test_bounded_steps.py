@@ -26,6 +26,7 @@ from laissez.exchange.pipeline import Settings
 from laissez.model import AskBill, AskStatus, Reply, Request, encode
 from laissez.service import entrance as entrance_module
 from laissez.service import paid, patience
+from laissez.service import visitor as visitor_module
 from laissez.service.doorway import READ_BYTES_MAX
 from laissez.service.entrance import Entrance
 from laissez.service.outflow import Outflow
@@ -34,6 +35,7 @@ from laissez.service.seldom_log import LINES_PER_MINUTE, seldom_log
 from laissez.service.server import ServerSettings
 from laissez.service.socket import TraderSocket
 from laissez.service.strangers import Strangers
+from laissez.service.visitor import Visitor
 from raw_websocket import PING, RawSocket, frame
 from serving import served
 from test_accounting import hear
@@ -238,6 +240,94 @@ def test_what_is_kept_of_strangers_is_bounded(
         for each in halves[1:]:
             each.close()
         wait_until(lambda: door.kept_bytes == 0)
+
+
+def test_what_is_kept_of_who_has_shown_a_token_is_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who then asks without one is kept like a stranger, goes like one, and is counted no longer
+    than it is kept."""
+    strange = request("GET /v1/status", f"X: {'x' * HALF_BYTES}")
+    monkeypatch.setattr(entrance_module, "KEPT_BYTES_MAX", 2 * len(strange))
+    with served(tmp_path, "ada") as service, contextlib.ExitStack() as opened:
+        door, strangers = door_of(service), reception_of(service).strangers.all
+        came = [opened.enter_context(dial(service.url)) for _ in range(3)]
+        for each in came:
+            each.sendall(get("/v1/status", service.secrets["ada"]))
+            assert each.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert door.strangers == 0
+        overdraw(service, strangers)
+        for number, each in enumerate(came, 1):
+            each.sendall(strange)
+            wait_until(lambda: door.kept_bytes == min(number, 2) * len(strange))  # noqa: B023
+        assert hear_all(came[0]) == b""
+        forgive(service, strangers)
+        for each in came[1:]:
+            assert each.recv(65_536).startswith(b"HTTP/1.1 401")
+        wait_until(lambda: door.kept_bytes == 0)
+
+
+def test_what_is_kept_of_a_stranger_is_not_kept_of_a_tenant(tmp_path: Path) -> None:
+    """Half of a request that came behind a stranger's counts, until it shows a token."""
+    with served(tmp_path, "ada") as service, dial(service.url) as connection:
+        door, whole = door_of(service), get("/v1/status", service.secrets["ada"])
+        half, rest = whole[:20], whole[20:]
+        for _ in range(2):
+            connection.sendall(whole)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+            connection.sendall(request("GET /v1/status") + half)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 401")
+            wait_until(lambda: door.kept_bytes == len(half))
+            connection.sendall(rest)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+            wait_until(lambda: door.kept_bytes == 0)
+
+
+def test_thousands_may_go_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has said little and long ago goes first, however many that are; also the last itself."""
+    monkeypatch.setattr(entrance_module, "KEPT_BYTES_MAX", 3_000)
+
+    class Closed:
+        def close(self) -> None:
+            """It has no descriptor."""
+
+    async def test() -> None:
+        with contextlib.ExitStack() as opened:
+            door, _ = opened.enter_context(small_entrance([]))
+            connection: Any = Closed()
+            little = [Visitor(door, connection, LOOPBACK) for _ in range(2_000)]
+            elsewhere = Visitor(door, connection, "127.0.0.2")
+            for each in (*little, elsewhere):
+                each.keep(1)
+            much = Visitor(door, connection, LOOPBACK)
+            much.keep(2_999)
+            assert door.kept_bytes == 3_000
+            assert not any(each.kept_bytes for each in little) and elsewhere.kept_bytes
+            much.keep(3_001)
+            assert (door.kept_bytes, much.kept_bytes) == (1, 0)
+
+    run(test)
+
+
+def test_a_visitors_time_stands_still_while_it_waits_for_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has said what it wants, and those who arrive rest; silence has an end all the same."""
+    monkeypatch.setattr(visitor_module, "HANDSHAKE_S", 0.5)
+    with (
+        served(tmp_path) as service,
+        dial(service.url) as connection,
+        dial(service.url) as silent,
+    ):
+        arrivals = reception_of(service).strangers.arrivals
+        wait_until(lambda: service.running.visitors() == 2)
+        overdraw(service, arrivals)
+        connection.sendall(HEALTH)
+        time.sleep(1)
+        assert is_silent(connection), "it was not hung up on"
+        assert hear_all(silent) == b""
+        forgive(service, arrivals)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
 @contextlib.contextmanager

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,12 +16,13 @@ import pytest
 from laissez.exchange import counting as counting_module
 from laissez.exchange import due
 from laissez.exchange import parts as parts_module
-from laissez.exchange.access import Principal, Token
+from laissez.exchange.access import Principal, Token, new_token
 from laissez.exchange.allowance import TURN_NS
 from laissez.exchange.counting import Counting
 from laissez.exchange.journal import NotDurable
 from laissez.exchange.records import Entry, PartialAdvance, write_entries
 from laissez.exchange.recovery import verify
+from laissez.exchange.sequencing import KeepToken
 from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.exchange.venue import Venue
 from laissez.market import Market
@@ -27,6 +30,8 @@ from laissez.model import (
     AskBill,
     AskTenants,
     CancelOrder,
+    ChangeFloor,
+    ChangeGuard,
     Expired,
     Instruction,
     PlaceOrder,
@@ -129,6 +134,77 @@ def test_nobody_pays_for_what_others_let_expire(
             assert [count for _, count in journal.appends[written:]] == [len(authors)]
         assert [entry.author for entry in entries_of(tmp_path)[-len(authors) :]] == authors
         assert entries_of(tmp_path)[-len(authors) - 1].author == "ada"
+
+    asyncio.run(run())
+
+
+def test_nobody_pays_behind_somebody_with_a_new_token(tmp_path: Path) -> None:
+    """A token that is made lets no time pass: the clock comes before it, too."""
+
+    async def run() -> None:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await place_all_to_expire(door, 100, START_US + 1_000)
+            written = len(journal.appends)
+            times.pass_us(2_000)
+            _, token = new_token("tenant", "cid", at=START_US)
+            made = asyncio.create_task(exchange.carry_out("operator:op", KeepToken(token)))
+            await asyncio.sleep(0)
+            await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
+            await made
+            assert [count for _, count in journal.appends[written:]] == [3]
+        authors = [entry.author for entry in entries_of(tmp_path)[-3:]]
+        assert authors == [":clock", "operator:op", "bob"]
+
+    asyncio.run(run())
+
+
+def test_nobody_pays_for_a_floor_that_falls(tmp_path: Path) -> None:
+    """One step of it is one thing that falls due, and may move thousands of leaves."""
+
+    async def run() -> None:
+        times, journal = Times(), SlowJournal(tmp_path)
+        async with opened(journal, times) as exchange:
+            door = await with_resource(exchange)
+            await door.ask(operator(), ChangeFloor("h", 9_000))
+            await door.ask(operator(), ChangeGuard("h", fall=4_000, window=100_000))
+            times.pass_us(100_000)
+            await door.ask(operator(), ChangeFloor("h", 1_000))
+            await door.ask(tenant("ada"), PlaceOrder("h", 3_000, 3_000, "waits"))
+            times.pass_us(100_000)
+            answer = await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
+            assert len(answer.events) == 1 and exchange.market.owner("h/0") == "ada"
+        assert [entry.author for entry in entries_of(tmp_path)[-2:]] == [":clock", "bob"]
+
+    asyncio.run(run())
+
+
+def test_what_falls_due_counts_like_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For whoever looks after so many changes whether there is something to do: a part of a
+    thousand is not one of them."""
+    monkeypatch.setattr(parts_module, "DUE_AT_ONCE", 10)
+    told: dict[str, list[int]] = {"Counting": [], "Due": []}
+
+    def note(kind: type, after_group: Callable[[Any, int], None]) -> None:
+        def noted(self: Any, changes: int) -> None:
+            told[kind.__name__].append(changes)
+            after_group(self, changes)
+
+        monkeypatch.setattr(kind, "after_group", noted)
+
+    async def run() -> None:
+        times = Times()
+        async with opened(SlowJournal(tmp_path), times) as exchange:
+            door = await with_resource(exchange)
+            await place_all_to_expire(door, 75, START_US + 1_000)
+            note(Counting, Counting.after_group)
+            note(due.Due, due.Due.after_group)
+            times.pass_us(1_500)
+            await door.ask(tenant("bob"), PlaceOrder("h", 5, 5, "after"))
+        assert told["Counting"] == told["Due"] == [10 + 1] * 7 + [5 + 1]
 
     asyncio.run(run())
 

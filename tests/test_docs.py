@@ -387,6 +387,7 @@ def test_examples_run_against_a_service(
         laissez.Client(service.url, service.secrets["operator"]) as operator,
     ):
         operator.set_floor("h100", "2.00")
+        operator.name_levels("h100", ["zone", "rack", "host", "gpu"])
         for number in range(4):
             attributes = {"address": f"g{number}.example.com", "levels": "zone/rack/host/gpu"}
             operator.add_resource(f"h100/us-east/r1/h1/g{number}", attributes)

@@ -632,7 +632,7 @@ def test_a_restless_market_is_settled_sooner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the market remembers to explain what is open is bounded, whatever is sent."""
-    monkeypatch.setattr(due, "COMMANDS_BETWEEN_COUNTS", 50)
+    monkeypatch.setattr(due, "CHANGES_BETWEEN_COUNTS", 50)
 
     async def run() -> None:
         settings = Settings(steps_kept=60)

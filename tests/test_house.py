@@ -89,7 +89,7 @@ ROOMS = {
     "adapters": room(3, "msgspec", never=("market", "client"), is_pure=True),
     "inframaps": room(3, "msgspec", never=("market", "client"), is_pure=True),
     "": room(2, beside=("client",), only=()),
-    "market": room(2, "msgspec", only=("model",), is_exact=True),
+    "market": room(2, "msgspec", "sortedcontainers", only=("model",), is_exact=True),
     "client": room(2, "msgspec", "picows", only=("model", "amounts")),
     "performance": room(1, "msgspec", is_pure=True),
     "deadline": room(1, "msgspec", "numpy"),

@@ -249,13 +249,18 @@ def overdraw(service: Served, allowance: Allowance) -> None:
 
 def forgive(service: Served, allowance: Allowance) -> None:
     """All is paid back, and whoever waits is looked at."""
-    waiting = reception_of(service).queue
+    door = door_of(service)
+    queues = reception_of(service).queue, door.arriving
 
     def let_go(_: object) -> None:
         allowance._work_paid_ns = 0
         allowance.spend(monotonic_ns(), 0, 0)
-        if waiting._waiting:
-            waiting._call_next()
+        for waiting in queues:
+            if waiting._waiting:
+                waiting._call_next()
+        if door._breath is not None:
+            door._breath.cancel()
+            door._breathe()
 
     service.call(let_go)
 

@@ -55,31 +55,56 @@ def accepted_price(events: tuple[Event, ...]) -> int:
 # --- which idle leaf ----------------------------------------------------------------------------
 
 
-def test_strangers_are_spread() -> None:
-    """An order goes, at each level, into the child with the most idle leaves."""
+def test_whole_domains_stay_whole() -> None:
+    """A stranger's order goes, at each level, into the child with the fewest idle leaves."""
     market = market_with("h/a/g0", "h/a/g1", "h/b/g0", "h/b/g1", "h/b/g2")
     taken = [
         moves(market.place(f"T{n}", "h", price=1, order=f"o{n}", at=0))[0][0] for n in range(5)
     ]
-    assert taken == ["h/b/g0", "h/a/g0", "h/b/g1", "h/a/g1", "h/b/g2"]
+    assert taken == ["h/a/g0", "h/a/g1", "h/b/g0", "h/b/g1", "h/b/g2"]
 
 
-def test_the_lowest_floor_comes_before_the_spread() -> None:
-    """A child with many idle leaves is passed by for one that has the cheapest leaf."""
-    market = market_with("h/a/g0", "h/a/g1", "h/a/g2", "h/b/g0")
-    market.set_floor("h/a", 2, at=0)
+def test_a_tenants_leaves_lie_together() -> None:
+    """An order takes a leaf in the smallest scope around the leaf that its tenant won last."""
+    market = market_with("h/a/g0", "h/a/g1", "h/b/g0", "h/b/g1", "h/b/g2", "i/g0")
+    hold(market, "A", "h/b/g0", limit=1)
+    hold(market, "A", "i/g0", limit=1)  # another tree says nothing about this one
+    taken = [moves(market.place("A", "h", price=1, order=f"o{n}", at=0))[0][0] for n in range(4)]
+    assert taken == ["h/b/g1", "h/b/g2", "h/a/g0", "h/a/g1"]
+
+
+def test_the_lowest_floor_comes_before_the_tenants_own() -> None:
+    """What lies beside the tenant's leaf but costs more is passed by, whoever set the floor."""
+    market = market_with("h/a/g0", "h/b/g0", "h/b/g1")
+    hold(market, "A", "h/b/g0", limit=9)
+    market.set_floor("h/b", 2, at=0)
     assert moves(market.place("A", "h", price=5, order="a", at=0)) == [
+        ("h/a/g0", None, "A", "idle")
+    ]
+
+
+def test_an_order_that_does_not_cover_the_last_leaf_is_not_led_by_it() -> None:
+    market = market_with("h/a/g0", "h/a/g1", "h/b/g0", "h/b/g1", "h/b/h/g2")
+    hold(market, "A", "h/a/g0", limit=9)
+    assert moves(market.place("A", "h/b", price=5, order="a", at=0)) == [
         ("h/b/g0", None, "A", "idle")
     ]
-    assert moves(market.place("B", "h", price=5, order="b", at=0)) == [
-        ("h/a/g0", None, "B", "idle")
+
+
+def test_the_lowest_floor_comes_first() -> None:
+    """A child with few idle leaves is passed by for one that has the cheapest leaf."""
+    market = market_with("h/a/g0", "h/b/g0", "h/b/g1", "h/b/g2")
+    market.set_floor("h/a", 2, at=0)
+    taken = [
+        moves(market.place(f"T{n}", "h", price=5, order=f"o{n}", at=0))[0][0] for n in range(4)
     ]
+    assert taken == ["h/b/g0", "h/b/g1", "h/b/g2", "h/a/g0"]
 
 
 def test_dear_idle_leaves_count_as_neighbours() -> None:
     """Where two children have a cheapest leaf, the idle leaves that cost more count too."""
-    market = market_with("h/a/g0", "h/b/g0", "h/b/g1")
-    market.set_floor("h/b/g1", 9, at=0)
+    market = market_with("h/a/g0", "h/a/g1", "h/b/g0")
+    market.set_floor("h/a/g1", 9, at=0)
     assert moves(market.place("A", "h", price=5, order="a", at=0)) == [
         ("h/b/g0", None, "A", "idle")
     ]
@@ -477,14 +502,30 @@ def test_rebidding_faster_does_not_climb_faster() -> None:
 
 
 def test_each_scope_has_its_own_reference() -> None:
-    """An order at a finer scope is measured by the quote of that scope."""
-    market = market_with("h/a/g0", "h/b/g0", floor=10)
+    """An order at a finer scope is measured by the quote of that scope, for whoever may see it."""
+    market = market_with("h/a/g0", "h/b/g0", "h/b/g1", floor=10)
     market.set_floor("h/b", 20, at=0)
     hold(market, "A", "h/a/g0", limit=99)
     hold(market, "A", "h/b/g0", limit=99)
+    hold(market, "B", "h/b/g1", limit=99)
     market.guard("h", rise=5_000, window=100, at=0)
     assert accepted_price(market.place("B", "h", price=50, order="b1", at=0)) == 15
     assert accepted_price(market.place("B", "h/b", price=50, order="b2", at=0)) == 30
+
+
+def test_what_is_accepted_tells_no_more_than_a_quote() -> None:
+    """Who may not see a scope is measured by the nearest one above it that it may see."""
+    market = market_with("h/a/x/g0", "h/a/x/g1", "h/a/y/g0", "h/b/g0", floor=10)
+    market.set_floor("h/a", 20, at=0)
+    market.set_floor("h/a/y", 40, at=0)
+    for path in market.resources():
+        hold(market, "A", path, limit=99)
+    market.relinquish("A", "h/a/x/g1", at=0)
+    hold(market, "C", "h/a/x/g1", limit=99)
+    market.guard("h", rise=5_000, window=100, at=0)
+    assert accepted_price(market.place("B", "h/a/y/g0", price=90, order="b", at=0)) == 15
+    assert accepted_price(market.place("C", "h/a/y/g0", price=90, order="c", at=0)) == 30
+    assert accepted_price(market.place("A", "h/a/y", price=90, order="a", at=0)) == 60
 
 
 def test_nothing_is_clipped_where_the_quote_is_0() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -30,7 +31,7 @@ from laissez.model import (
     Subscribed,
     encode,
 )
-from laissez.service import entrance, server, visitor
+from laissez.service import entrance, handshakes, server, visitor
 from laissez.service.handshakes import handshake_ns
 from laissez.service.server import BadSettings, ServerSettings
 from raw_websocket import Closed, RawSocket, TurnedAway, frame
@@ -49,11 +50,15 @@ class Secured(msgspec.Struct):
     context: ssl.SSLContext
 
 
-def make_certificate(folder: Path) -> tuple[Path, Path]:
+SHORT_KEY = ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+LONG_KEY = ("rsa:3072",)
+
+
+def make_certificate(folder: Path, kind: tuple[str, ...] = SHORT_KEY) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1, signed by itself."""
     assert OPENSSL is not None
     certificate, key = folder / "certificate.pem", folder / "key.pem"
-    command = [OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command = [OPENSSL, "req", "-x509", "-newkey", *kind]
     command += ["-nodes", "-days", "2", "-subj", "/CN=exchange"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1"]
     command += ["-keyout", str(key), "-out", str(certificate)]
@@ -223,11 +228,21 @@ def test_a_handshake_is_paid_for_when_it_begins(
             wait_until(lambda: arrivals._work_paid_ns > time.monotonic_ns() + price_ns)
 
 
-def test_what_a_handshake_takes_is_measured(tmp_path: Path) -> None:
-    """With the key that is configured, and without leaving anything behind."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*make_certificate(tmp_path))
-    assert handshake_ns(context) > 0
+def test_what_a_handshake_takes_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the key that is configured, to the end, and the client's side is not in it."""
+    took_ns = []
+    for kind in (SHORT_KEY, LONG_KEY):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*make_certificate(tmp_path, kind))
+        took_ns.append(handshake_ns(context))
+        assert context.session_stats()["accept_good"] == handshakes.TRIES
+    assert took_ns[1] > 2 * took_ns[0] > 0
+    ticks = count()
+    monkeypatch.setattr(handshakes, "thread_time_ns", lambda: next(ticks))
+    steps_ns = handshake_ns(context)
+    assert 2 <= steps_ns <= handshakes.STEPS_MAX // 2, "the server's steps, one tick each"
 
 
 def test_who_is_shown_out_of_a_handshake_is_gone(

@@ -18,7 +18,16 @@ FIRST_SNAPSHOT = (
 )
 """What version 1 wrote of the market below."""
 
-FIRST_DIGEST = "43172415e455e444bed011afbf893e0062b063e7c8d416039ec502c4d9383835"
+SECOND_SNAPSHOT = (
+    b'{"format":"laissez-market","version":2,"now":3,"sequence":2,"trees":[["h",{"rise":nu'
+    b'll,"fall":null,"hold":null,"window":null,"notice":null,"commit":null},-1,[],[]]],"no'
+    b'des":[["h",false,[],null,0,0,null,0,null,null,[]],["h/g0",true,[],"A",20,2,null,10,n'
+    b'ull,null,[]]],"books":[["h",10,[[2,10,5,"B",0]]]],"orders":[["b","B","h",5,5,null,2,'
+    b'1,null]],"accounts":[["A",0,["h/g0"]]]}'
+)
+"""What version 2 writes of it."""
+
+SECOND_DIGEST = "6cbc8bd37d0e36fbcb0ac5503eaad7efcbfdc84bee6a1cd6fe6e8a9bc31746fb"
 
 
 def small_market() -> Market:
@@ -35,13 +44,18 @@ def changed(snapshot: bytes, **fields: Any) -> bytes:
     return msgspec.json.encode(msgspec.json.decode(snapshot) | fields)
 
 
-def test_version_1_is_written_as_ever() -> None:
-    """Journals hold snapshots and digests of version 1: as long as `RULES` is 1, the same state
+def test_version_2_is_written_as_ever() -> None:
+    """Journals hold snapshots and digests of version 2: as long as `RULES` is 2, the same state
     is the same bytes, and the same digest."""
-    assert RULES == 1
-    assert small_market().snapshot() == FIRST_SNAPSHOT
-    assert small_market().digest() == FIRST_DIGEST
-    assert Market.restore(FIRST_SNAPSHOT).snapshot() == FIRST_SNAPSHOT
+    assert RULES == 2
+    assert small_market().snapshot() == SECOND_SNAPSHOT
+    assert small_market().digest() == SECOND_DIGEST
+    assert Market.restore(SECOND_SNAPSHOT).snapshot() == SECOND_SNAPSHOT
+
+
+def test_version_1_is_read_for_ever() -> None:
+    """What it wrote is the same market, without gangs, notice and commitment."""
+    assert Market.restore(FIRST_SNAPSHOT).snapshot() == SECOND_SNAPSHOT
 
 
 def test_a_snapshot_says_which_rules_wrote_it() -> None:
@@ -64,7 +78,7 @@ def test_an_older_snapshot_is_converted(monkeypatch: pytest.MonkeyPatch) -> None
     books = [["h", 0, [[2, 10, 5, "B", 0]]]]
     old = changed(FIRST_SNAPSHOT, version=0, books=books, floors={"h": 10})
     market = Market.restore(old)
-    assert market.snapshot() == FIRST_SNAPSHOT
+    assert market.snapshot() == SECOND_SNAPSHOT
     assert market.bill("A", at=4) == small_market().bill("A", at=4)
 
 

@@ -20,18 +20,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
-from talking import Talk
+from talking import Answered, Asking
 
-from laissez.model import (
-    Answer,
-    AskQuote,
-    CancelOrder,
-    PlaceOrder,
-    Refused,
-    Reply,
-    Request,
-    Said,
-)
+from laissez.model import AskQuote, CancelOrder, PlaceOrder, Refused
 from raw_websocket import handshake
 
 TREE = "v100"
@@ -63,14 +54,12 @@ class Waited(msgspec.Struct):
 class Victim:
     def __init__(self) -> None:
         self.seen: list[Waited] = []
-        self.talk = Talk(self._hear)
+        self.asking: Asking[Waited] = Asking(self._hear)
 
-    def _hear(self, said: Said, now_s: float) -> None:
-        if isinstance(said, Answer | Reply | Refused) and said.id is not None:
-            waited = self.seen[said.id]
-            waited.seconds = now_s - waited.due_at
-            if isinstance(said, Refused):
-                waited.failed = said.code
+    def _hear(self, waited: Waited, answered: Answered, now_s: float) -> None:
+        waited.seconds = now_s - waited.due_at
+        if isinstance(answered, Refused):
+            waited.failed = answered.code
 
     def fire(self, due_at: float) -> None:
         number = len(self.seen)
@@ -79,18 +68,19 @@ class Victim:
         if turn:
             do = PlaceOrder(TREE, 1, 1, order) if turn == 1 else CancelOrder(order)
         kind = "change" if turn else "question"
-        self.seen.append(Waited(kind, due_at))
-        if self.talk.is_connected:
-            self.talk.send(Request(number, do))
+        waited = Waited(kind, due_at)
+        self.seen.append(waited)
+        if self.asking.talk.is_connected:
+            self.asking.ask(do, waited)
         else:
-            self.seen[-1].failed = "disconnected"
+            waited.failed = "disconnected"
 
 
 async def run(plan: VictimPlan) -> list[Waited]:
     authorization = f"Bearer {plan.token}"
     victim = Victim()
     tls = None if plan.certificate is None else ssl.create_default_context(cafile=plan.certificate)
-    await victim.talk.connect(plan.url, plan.token, tls)
+    await victim.asking.talk.connect(plan.url, plan.token, tls)
     gc.collect()
     gc.freeze()
     gc.disable()

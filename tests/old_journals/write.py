@@ -1,11 +1,11 @@
 """Write the journals that every later laissez must open: `python write.py FOLDER`.
 
 Run it with the version whose journals are wanted, on an empty folder (`format-1` was written by
-laissez 0.2.0, with the script as it was then). It drives a real service
-through the SDK, so that it needs to know little of the version that it runs with, and ends it in
-two ways: `stopped` has a snapshot at its end, `killed` has commands after its last snapshot, some
-of them still in the write-ahead log. Beside each journal stands `expected.json`: what the version
-that wrote it says of it.
+laissez 0.2.0, `rules-1` by the last 0.3.0 before gangs, each with the script as it was then). It
+drives a real service through the SDK, so that it needs to know little of the version that it runs
+with, and ends it in two ways: `stopped` has a snapshot at its end, `killed` has commands after its
+last snapshot, some of them still in the write-ahead log. Beside each journal stands
+`expected.json`: what the version that wrote it says of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FILES = ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-head")
 
 
 def start(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
-    settings = json.dumps({"snapshot_every": 60})
+    settings = json.dumps({"snapshot_every": 60, "private_webhooks": True})
     service = subprocess.Popen(
         [sys.executable, "-m", "laissez.service", str(folder), "--settings", settings],
         stdout=subprocess.PIPE,

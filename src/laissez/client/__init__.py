@@ -33,8 +33,9 @@ from laissez.client.errors import (
     Unauthenticated,
 )
 from laissez.client.following import OrderEnd
-from laissez.client.held import AsyncHeld, Gone
+from laissez.client.held import AsyncHeld
 from laissez.client.login import Login, find_login, forget_login, read_login, save_login
+from laissez.client.watch import Gone, Summons
 
 __all__ = [
     "AsyncClient",
@@ -53,6 +54,7 @@ __all__ = [
     "OrderEnd",
     "Preview",
     "Refusal",
+    "Summons",
     "Unauthenticated",
     "find_login",
     "forget_login",

@@ -19,7 +19,7 @@ from laissez.client.advice import Preview, preview_order, scope_around, why_not_
 from laissez.client.bulk import Bulk, Outcomes
 from laissez.client.errors import ConnectionFailed, LaissezError, Refusal, check_accepted, refusal
 from laissez.client.following import OrderEnd, follow
-from laissez.client.held import AsyncHold, Watch
+from laissez.client.held import AsyncHold
 from laissez.client.link import AnyRequest, AnyResponse, Link, Streamed
 from laissez.client.login import find_login
 from laissez.client.money import (
@@ -33,6 +33,7 @@ from laissez.client.money import (
     optional_micros_per_hour,
 )
 from laissez.client.stream import Stream, StreamReader
+from laissez.client.watch import Watch
 from laissez.model import (
     AddWebhook,
     Administration,
@@ -418,11 +419,19 @@ class AsyncClient:
         price: Money | None = None,
         wait_s: float | None = None,
         expires: Expiry | None = None,
+        count: int = 1,
+        within: int | str | None = None,
+        together: bool = False,
     ) -> AsyncHold:
         """`async with client.hold("h100", limit="4.00") as held:` and it is yours inside.
 
-        The price is the current quote unless given. NotFilled if it is not filled in `wait_s`.
-        A resource that is lost inside the block raises nothing: `held.lost` says so.
+        The price is the current quote unless given. With a `count` of 2 or more they are yours all
+        at once, in one domain of the level `within`, and there is no price; with `together`, when
+        one really goes the exchange releases the others at that instant, whatever becomes of this
+        program. NotFilled if it is not filled, or promised, in `wait_s`.
+
+        A resource that is lost inside the block raises nothing: `held.lost` says so. Before it is
+        lost to somebody else it is called, where its tree gives notice: `await held.called`.
         """
         return AsyncHold(
             self,
@@ -433,6 +442,9 @@ class AsyncClient:
             limit=limit,
             wait_s=wait_s,
             expires=expires,
+            count=count,
+            within=within,
+            together=together,
         )
 
     async def scope_near(self, resource: str, level: str | int) -> str:

@@ -19,18 +19,20 @@ from laissez.client.background import BackgroundLoop
 from laissez.client.blocking import BlockingFace, blocking
 from laissez.client.bulk import Outcomes
 from laissez.client.following import OrderEnd, follow
-from laissez.client.held import AsyncHeld, AsyncHold, Gone
+from laissez.client.held import AsyncHeld, AsyncHold
 from laissez.client.link import Streamed
 from laissez.client.money import Expiry, Money
+from laissez.client.watch import Gone, Summons
 from laissez.model import Answer, Instruction, Lost, Refused
 
 
 class Held(BlockingFace[AsyncHeld]):
-    """A held resource."""
+    """What is held: one resource, or all that a gang won (`resources`, with their attributes)."""
 
     def __init__(self, held: AsyncHeld, background: BackgroundLoop) -> None:
         super().__init__(held, background)
         self.order = held.order
+        self.resources = held.resources
         self.resource = held.resource
         self.attributes = held.attributes
 
@@ -39,9 +41,27 @@ class Held(BlockingFace[AsyncHeld]):
 
     @property
     def lost(self) -> Lost | Gone | None:
-        """Why the resource is no longer this block's; None while it is."""
+        """Why the resource, or the first of several, is no longer the block's; None while it is."""
         return self._async.lost
 
+    @property
+    def called(self) -> Summons | None:
+        """What is to go next, why, and how long is left; None while nothing is called."""
+        return self._async.called.now
+
+    def on_called(self, callback: Callable[[Summons], object]) -> None:
+        """Have a function called with every summons, and with those that stand now.
+
+        It is called in the client's thread, and must not call the client.
+        """
+
+        async def begin() -> None:
+            self._async.on_called(callback)
+
+        self.wait_for(begin)
+
+    wait_called = blocking(AsyncHeld.wait_called)
+    release = blocking(AsyncHeld.release)
     rate = blocking(AsyncHeld.rate)
     set_limit = blocking(AsyncHeld.set_limit)
     wait_lost = blocking(AsyncHeld.wait_lost)
@@ -161,13 +181,24 @@ class Client(BlockingFace[AsyncClient]):
         price: Money | None = None,
         wait_s: float | None = None,
         expires: Expiry | None = None,
+        count: int = 1,
+        within: int | str | None = None,
+        together: bool = False,
     ) -> Iterator[Held]:
         """`with client.hold("h100", limit="4.00") as held:` and it is yours inside.
 
-        The price is the current quote unless given. NotFilled if it is not filled in `wait_s`.
-        A resource that is lost inside the block raises nothing: `held.lost` says so.
+        As in `AsyncClient`, for one or several; `held.wait_called` waits for a call.
         """
-        block = self._async.hold(scope, limit=limit, price=price, wait_s=wait_s, expires=expires)
+        block = self._async.hold(
+            scope,
+            limit=limit,
+            price=price,
+            wait_s=wait_s,
+            expires=expires,
+            count=count,
+            within=within,
+            together=together,
+        )
         try:
             yield Held(self.wait_for(block.__aenter__), self._background)
             self._leave(block, None)

@@ -26,7 +26,7 @@ from laissez.model import CloseStatements
 PAUSE_S = 0.05
 RETRY_S = 1.0
 # Counting the steps takes a millisecond in a large market.
-COMMANDS_BETWEEN_COUNTS = 10_000
+CHANGES_BETWEEN_COUNTS = 10_000
 
 
 class Due:
@@ -46,7 +46,7 @@ class Due:
         self._clock = clock
         self._settle_every_s = settle_every_s
         self._steps_kept = steps_kept
-        self._commands = 0
+        self._changes = 0
         self._is_busy = is_busy
         self._hand_in = hand_in
         self._on_error = on_error
@@ -57,11 +57,12 @@ class Due:
         self._settles = True
         self._settling = self._loop.call_later(settle_every_s, self._settle)
 
-    def after_group(self, commands: int) -> None:
-        """A group has been executed: time has passed, and the market remembers more."""
-        self._commands += commands
-        if self._commands >= COMMANDS_BETWEEN_COUNTS:
-            self._commands = 0
+    def after_group(self, changes: int) -> None:
+        """Commands were executed or something fell due: time has passed, and the market remembers
+        more."""
+        self._changes += changes
+        if self._changes >= CHANGES_BETWEEN_COUNTS:
+            self._changes = 0
             if self._market.steps_remembered() > self._steps_kept:
                 self._settling.cancel()
                 self._settle()

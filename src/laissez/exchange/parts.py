@@ -13,7 +13,8 @@ stall, and what was told before must not stand still for that: after `DISK_S` of
 
 What is less than that acts with the command that comes next. But whoever sent that pays for its
 time, and must not pay for what others let expire: so `MUCH_DUE` things and more act in an entry of
-the clock's before it, in the same group.
+the clock's before it, in the same group. So does a falling floor: a single step of it may hand
+thousands of leaves to those who wait for them.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Parts:
 
     def is_much_due(self, at: int) -> bool:
         """Would who comes next pay for more than its own, if time passed with its command?"""
-        return self._venue.count_due(at, MUCH_DUE) >= MUCH_DUE
+        venue = self._venue
+        return venue.count_due(at, MUCH_DUE) >= MUCH_DUE or venue.market.is_step_due(at)
 
     def act(self, first: int, entries: list[Entry]) -> None:
         """Execute the first of these entries, and each of the others in a turn of its own."""

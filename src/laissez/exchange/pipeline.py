@@ -56,6 +56,7 @@ from laissez.exchange.tickets import (
     Ticket,
     UnderWay,
     entry_of,
+    is_clocks,
     is_same,
     key_reused,
     no_room,
@@ -132,6 +133,7 @@ class Exchange:
         self._new_trees = NewTrees(
             self.execution.venue, notice_s=self.settings.notice_s, commit_s=self.settings.commit_s
         )
+        self._acted = self.market.acted
         self._own: set[asyncio.Future[None]] = set()
         self._is_let_go = False
         self._idle = asyncio.Event()
@@ -260,7 +262,7 @@ class Exchange:
         waiting: list[Ticket | OwnTicket] = [*self._parts.due(at)]
         if not waiting:
             waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
-            if isinstance(waiting[0], Ticket) and self._parts.is_much_due(at):
+            if not is_clocks(waiting[0]) and self._parts.is_much_due(at):
                 waiting.insert(0, OwnTicket(CLOCK, LetTimePass()))
             waiting = self._new_trees.guarded(waiting)
         group, first = waiting, head.sequence + 1
@@ -396,7 +398,7 @@ class Exchange:
     ) -> None:
         """Tell everybody, and let whoever sent a command pay for its time: one order may move
         thousands of holdings. It is done by then, and paid for by resting afterwards."""
-        targets: set[Target] = set()
+        targets: dict[Target, Principal] = {}
         now_ns = monotonic_ns()
         first = self.execution.sequence - len(entries) + 1
         at = entries[-1].do.at  # the instant of the whole group
@@ -411,37 +413,44 @@ class Exchange:
                     each.target.answer(each.request_id, place, at, events, each is not ticket)
                 except Exception as error:
                     _log.error("an answer could not be given: %s", _named(error))
-                targets.add(each.target)
+                targets[each.target] = each.caller
             begun_ns, now_ns = now_ns, monotonic_ns()
             ticket.caller.spend(now_ns, 0, took_ns + now_ns - begun_ns)
         self._flush(targets)
 
-    def _flush(self, targets: set[Target]) -> None:
-        for target in targets:
+    def _flush(self, targets: dict[Target, Principal]) -> None:
+        """Send what was answered; that is paid for, too."""
+        now_ns = monotonic_ns()
+        for target, caller in targets.items():
             try:
                 target.flush()
             except Exception as error:
                 _log.error("answers could not be sent: %s", _named(error))
+            begun_ns, now_ns = now_ns, monotonic_ns()
+            caller.spend(now_ns, 0, now_ns - begun_ns)
 
     def _refuse_group(self, error: BaseException, group: list[Ticket | OwnTicket]) -> None:
-        targets: set[Target] = set()
+        targets: dict[Target, Principal] = {}
         for ticket in group:
             if isinstance(ticket, Ticket):
                 for each in self._under_way.end(ticket):
                     each.target.refuse(not_durable(each.request_id, error))
-                    targets.add(each.target)
+                    targets[each.target] = each.caller
             elif ticket.done is not None and not ticket.done.done():
                 ticket.done.set_exception(error)
         self._flush(targets)
 
-    def _after_group(self, commands: int) -> None:
+    def _after_group(self, entries: int) -> None:
         for tell in self.on_applied:
             try:
                 tell()
             except Exception as error:
                 _log.error("a follower could not be told: %s", _named(error))
-        self._due.after_group(commands)
-        self._counting.after_group(commands)
+        # What falls due changes as much as a command does, and a part is a thousand of it.
+        before, self._acted = self._acted, self.market.acted
+        changes = entries + self._acted - before
+        self._due.after_group(changes)
+        self._counting.after_group(changes)
         self._upkeep.after_group()
         if not self._writing and not self._waiting:
             self._idle.set()

@@ -118,6 +118,11 @@ def entry_of(ticket: Ticket | OwnTicket, at: int, sequence: int) -> Entry:
     return Entry(caller.name, record_of(ticket.do, caller.tenant, at, sequence), ticket.key)
 
 
+def is_clocks(ticket: Ticket | OwnTicket) -> bool:
+    """Does it let time pass at nobody's expense? What a token or a webhook comes by lets none."""
+    return isinstance(ticket, OwnTicket) and ticket.author == CLOCK
+
+
 def is_same(ticket: Ticket, kept: Kept) -> bool:
     """Is this the instruction that the key was used for?"""
     return record_of(ticket.do, ticket.caller.tenant, kept.at, kept.sequence) == kept.record

@@ -57,7 +57,6 @@ from laissez.model import (
     SetGuard,
     Transferred,
     Uncalled,
-    Withdraw,
 )
 from laissez.model.sentences import nothing_under
 
@@ -131,6 +130,9 @@ class Venue:
             return events if _is_refused(events) else events + self._carry_out(record)
         if not self._follows and not isinstance(record, SetGuard):
             return self.market.apply(record)
+        due = self.market.next_timer()
+        if not self.cordons and (due is None or due > record.at):
+            return self._apply_beside_cordons(record)
         events = self._pass_time(record.at)
         return events if _is_refused(events) else events + self._apply_beside_cordons(record)
 
@@ -155,24 +157,31 @@ class Venue:
         events: tuple[Event, ...] = ()
         if self._follows:
             while (due := self.next_timer()) is not None and due <= at:
-                events += self._followed(due, self.market.apply(Advance(due)))
+                events += self._followed(self.market.apply(Advance(due)))
                 events += self._drain(due, NO_BOUND)
         return events + self.market.apply(Advance(at))
 
     def _advance_partly(self, at: int, most: int) -> tuple[Event, ...]:
-        """Let some of what falls due act; beside cordons from instant to instant, as above."""
+        """Let some of what falls due act; beside what follows from instant to instant, as above.
+
+        What a part leaves idle under a cordon leaves in that part, amid its instant: all that is
+        left there are ends of holds, and none of them gives anybody what is idle.
+        """
         if not self._follows:
             return self.market.advance_partly(at, most)[0]
-        events: tuple[Event, ...] = ()
+        events: list[Event] = []
         while most > 0 and (due := self.next_timer()) is not None and due <= at:
             happened, acted = self.market.advance_partly(due, most)
-            events += self._followed(due, happened)
-            most -= acted
+            followed = self._followed(happened)
+            events += followed
+            most -= acted + len(followed) - len(happened)
             if most > 0:
                 drained = self._drain(due, most)
                 events += drained
                 most -= len(drained)
-        return events if most <= 0 else events + self.market.apply(Advance(at))
+        if most > 0:
+            events += self.market.apply(Advance(at))
+        return tuple(events)
 
     def _apply_beside_cordons(self, record: Command) -> tuple[Event, ...]:
         if isinstance(record, AddResource) and (scope := self._cordon_over(record.resource)):
@@ -189,7 +198,7 @@ class Venue:
             and record.resource in self.market.holdings(record.tenant)
             and self._cordon_over(record.resource)
         ):
-            return self._followed(record.at, self._take_out(record.at, record.resource))
+            return self._followed(self._take_out(record.resource))
         if isinstance(record, SetGuard):
             return self._set_guard(record)
         gives_promise_back = (
@@ -201,13 +210,13 @@ class Venue:
         if gives_promise_back and not _is_refused(events):
             assert isinstance(record, Relinquish)
             self.together.lose(record.tenant, record.resource)
-        return self._followed(record.at, events)
+        return self._followed(events)
 
-    def _followed(self, at: int, events: tuple[Event, ...]) -> tuple[Event, ...]:
+    def _followed(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
         """What happened, and what follows from it: that what fell idle under a cordon left the
         market, and what goes together went.
 
-        After a part, taking something out lets the rest of its instant act: that is followed, too.
+        After a part, releasing something lets the rest of its instant act: that is followed, too.
         """
         followed = list(events)
         seen = 0
@@ -221,40 +230,40 @@ class Venue:
                     and event.new is None
                     and event.reason != "withdrawn"
                 ):
-                    followed += self._take_out_if_idle(at, event.resource)
+                    followed += self._take_out_if_idle(event.resource)
                 elif self.drains.until:
                     followed += self._tell_again(event)
             self.together.note_end()
             release = self.together.next_release()
             if release is None:
                 return tuple(followed)
-            followed += self._release(at, *release)
+            followed += self._release(*release)
 
     def _tell_again(self, event: Event) -> tuple[Event, ...]:
         """Whoever comes to hold something under a drain is told of it."""
         told = self.drains.told_again(event)
         return told if told and self.market.owner(told[0].resource) == told[0].tenant else ()
 
-    def _release(self, at: int, tenant: str, resource: str) -> tuple[Event, ...]:
+    def _release(self, tenant: str, resource: str) -> tuple[Event, ...]:
         """Release what is held, or promised, for somebody who need not be there."""
         if not self.market.resources(resource):
             return ()
         if self.market.owner(resource) == tenant and self._cordon_over(resource):
-            return self._take_out(at, resource)
-        events = self.market.apply(Relinquish(at, tenant, resource))
+            return self._take_out(resource)
+        events = self.market.apply(Relinquish(self.market.now, tenant, resource))
         return tuple(event for event in events if not isinstance(event, Rejected))
 
-    def _take_out_if_idle(self, at: int, resource: str) -> tuple[Event, ...]:
+    def _take_out_if_idle(self, resource: str) -> tuple[Event, ...]:
         is_there = bool(self.market.resources(resource))
         if is_there and self.market.owner(resource) is None and self._cordon_over(resource):
-            return self._take_out(at, resource)
+            return self._take_out(resource)
         return ()
 
-    def _take_out(self, at: int, resource: str) -> tuple[Event, ...]:
+    def _take_out(self, resource: str) -> tuple[Event, ...]:
         scope = self._cordon_over(resource)
         assert scope is not None
         self.cordons[scope][resource] = tuple(sorted(self.market.attributes(resource).items()))
-        return self.market.apply(Withdraw(at, resource))
+        return self.market.withdraw_amid(resource)
 
     def _cordon_over(self, resource: str) -> str | None:
         """The finest cordoned scope that covers a resource."""
@@ -290,9 +299,12 @@ class Venue:
         for resource in present:
             owner = self.market.owner(resource)
             if owner is None:
-                events += self._take_out(record.at, resource)
+                events += self._take_out(resource)
             elif (until := self.drains.over(resource)) is not None and until != before[resource]:
-                events.append(Called(record.at, owner, resource, until, "withdrawn"))
+                if before[resource] is None:
+                    events.append(Called(record.at, owner, resource, until, "withdrawn"))
+                else:
+                    events += self._call_anew(record.at, resource)
         return tuple(events)
 
     def _held_under(self, scope: str) -> list[str]:
@@ -302,42 +314,52 @@ class Venue:
     def _drain(self, at: int, most: int) -> tuple[Event, ...]:
         """Take out what is still held at a deadline, about so much of it as there may be events;
         what is left is due at once."""
-        events: tuple[Event, ...] = ()
+        events: list[Event] = []
         for scope in self.drains.due(at):
             for resource in self._held_under(scope):
                 if len(events) >= most:
-                    return events
-                if self.market.owner(resource) is not None:  # or it went together with another
-                    events += self._followed(at, self._take_out(at, resource))
+                    return tuple(events)
+                is_there = bool(self.market.resources(resource))  # or it went with another
+                if is_there and self.market.owner(resource) is not None:
+                    events += self._followed(self._take_out(resource))
             del self.drains.until[scope]
-        return events
+        return tuple(events)
 
     def _uncordon(self, record: Uncordon) -> tuple[Event, ...]:
         if record.scope not in self.cordons:
             message = f"{record.scope!r} is not cordoned; the list of floors has all cordons"
             return (Rejected(record.at, Code.UNKNOWN_SCOPE, message),)
         kept_aside = self.cordons.pop(record.scope)
-        events = self._lift_drain(record)
+        told = self._lift_drain(record)
+        events: list[Event] = []
         for resource, attributes in kept_aside.items():
             above = self._cordon_over(resource)
             if above is None:
                 events += self.market.apply(AddResource(record.at, resource, attributes))
             else:
                 self.cordons[above][resource] = attributes
-        return self._followed(record.at, tuple(events))
+        return (*told, *self._followed(tuple(events)))
 
     def _lift_drain(self, record: Uncordon) -> list[Event]:
-        """Tell those who were to leave that they need not, unless the market itself calls them."""
+        """Tell those who were to leave that they need not, or why they still have to."""
         events: list[Event] = []
         if self.drains.until.pop(record.scope, None) is not None:
             for resource in self._held_under(record.scope):
-                owner, until = self.market.owner(resource), self.drains.over(resource)
-                assert owner is not None
-                if until is not None:
-                    events.append(Called(record.at, owner, resource, until, "withdrawn"))
-                elif self.market.called(resource) is None:
-                    events.append(Uncalled(record.at, owner, resource))
+                events += self._call_anew(record.at, resource)
         return events
+
+    def _call_anew(self, at: int, resource: str) -> tuple[Event, ...]:
+        """A holder's deadline is another than it was told, or none."""
+        holding = self.market.holding(resource)
+        assert holding is not None
+        until, reason = holding.called_until, holding.called_for
+        drained = self.drains.over(resource)
+        if drained is not None and (until is None or drained < until):
+            until, reason = drained, "withdrawn"
+        over = Uncalled(at, holding.tenant, resource)
+        if until is None or reason is None:
+            return (over,)
+        return over, Called(at, holding.tenant, resource, until, reason)
 
     # Trees, and orders by the names of their levels -------------------------------------------
 
@@ -359,7 +381,7 @@ class Venue:
         return tuple(event for event in events if not isinstance(event, Rejected))
 
     def _set_guard(self, record: SetGuard) -> tuple[Event, ...]:
-        events = self._followed(record.at, self.market.apply(record))
+        events = self._followed(self.market.apply(record))
         if not self.is_tree(record.tree) and not _is_refused(events):
             self.guarded[record.tree] = None
         return events
@@ -386,7 +408,7 @@ class Venue:
         events = self.market.apply(place)
         if record.together and not _is_refused(events):
             self.together.expect(record.order)
-        return self._followed(record.at, events)
+        return self._followed(events)
 
     # The whole state --------------------------------------------------------------------------
 

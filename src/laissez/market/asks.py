@@ -14,20 +14,21 @@ A change costs a note: the domain is stale. It is read again at the next search,
 domain travels up only as far as it makes a difference. Floors over a domain are not part of it: a
 search meets them on its way down, so setting one costs nothing here.
 
-Small domains are read leaf by leaf. Of a wide one just so many leaves are read, cheapest first,
-as are needed to tell whether it fits a given limit; its entry is marked as a bound, and read again
-for a higher limit.
+Small domains are read leaf by leaf. Of a wide one (`limits`) the retention limits are kept in
+order, from the first gang that looks at it, and every change of a leaf is a change there: then it
+can be told at once how many of its leaves somebody could have, whatever waits there.
 
-Numbers of leaves above eight share rungs (two to four a doubling), so that a tree has a few dozen
-at most, whatever is asked for: a rung for fewer leaves is a bound for more.
+Numbers of leaves above eight share rungs (four a doubling), so that a tree has a few dozen at most,
+whatever is asked for: a rung for fewer leaves is a bound for more.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from heapq import heappop, heappush
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+from sortedcontainers import SortedList  # type: ignore[import-untyped]
 
 from laissez.market.book import Gang
 from laissez.market.nodes import Branch, Leaf, Scope, SiblingGroup, leaves_under
@@ -48,18 +49,15 @@ NOTHING: Least = (NEVER, NEVER, NEVER)
 class Notes:
     """What the present command has done so far that could make a gang fit.
 
-    `freer` are leaves that some gang may find open that did not before, `searches` gangs to be
-    looked at whatever happened to leaves.
+    `freer` are leaves that some gang may find open that did not before, each with the ask that it
+    had; `searches` gangs to be looked at whatever happened to leaves.
     """
 
     __slots__ = ("freer", "searches")
 
     def __init__(self) -> None:
-        self.freer: dict[Leaf, None] = {}
+        self.freer: dict[Leaf, int] = {}
         self.searches: dict[Gang, None] = {}
-
-    def any(self) -> bool:
-        return bool(self.freer or self.searches)
 
 
 def rung_of(count: int) -> int:
@@ -68,9 +66,13 @@ def rung_of(count: int) -> int:
     return count >> shift << shift
 
 
-class Wanted(NamedTuple):
-    """The leaves of one domain that somebody could have, as far as they were read."""
+class Wanted(Protocol):
+    """The leaves of one domain that somebody could have."""
 
+    def least(self, count: int) -> Least: ...
+
+
+class SmallWanted(NamedTuple):
     asks: list[int]
     limits: list[int]
     idle: int
@@ -82,20 +84,38 @@ class Wanted(NamedTuple):
         return self.asks[count - 1], sum(self.limits[:lost]) if lost > 0 else 0, self.idle
 
 
+class WideWanted(NamedTuple):
+    """Idle leaves count as if they had no floor, and of many limits only the first are added up:
+    both are bounds."""
+
+    limits: SortedList
+    idle: int
+
+    def least(self, count: int) -> Least:
+        lost = count - self.idle
+        if lost <= 0:
+            return 0, 0, self.idle
+        if len(self.limits) < lost:
+            return NOTHING
+        return self.limits[lost - 1] + 1, sum(self.limits[: min(lost, SMALL)]), self.idle
+
+
 class Level:
     """The domains of one tree whose paths have `within` names, and the gangs that wait there.
 
     `sizes` has the number of leaves of each domain, and of each branch above the most that one
-    domain below it has; `gangs` is how many wait.
+    domain below it has; `gangs` is how many wait. `limits` has, of each wide domain that was looked
+    at, the retention limits of all leaves that could be lost, the lowest first.
     """
 
-    __slots__ = ("gangs", "root", "rungs", "sizes", "within")
+    __slots__ = ("gangs", "limits", "root", "rungs", "sizes", "within")
 
     def __init__(self, root: Scope, within: int) -> None:
         self.root = root
         self.within = within
         self.gangs = 0
         self.rungs: dict[int, Rung] = {}
+        self.limits: dict[Scope, SortedList] = {}
         self.sizes: dict[Branch, int] = {}
         self._measure(root, 1)
 
@@ -157,12 +177,34 @@ class Level:
         del waiting[place]
         self.gangs -= 1
 
-    def note(self, leaf: Leaf) -> None:
-        """A leaf's ask is not what it was."""
+    def note(self, leaf: Leaf, limit: int | None) -> None:
+        """A leaf's ask is not what it was; `limit` is the one with which it could be lost."""
         domain = self.domain_of(leaf) if self.rungs else None
-        if domain is not None:
-            for rung in self.rungs.values():
-                rung.stale[domain] = None
+        if domain is None:
+            return
+        for rung in self.rungs.values():
+            rung.stale[domain] = None
+        if self.limits and domain in self.limits:
+            limits = self.limits[domain]
+            if limit is not None:
+                limits.remove(limit)
+            if leaf.weakest is leaf:
+                limits.add(leaf.limit)
+
+    def limits_of(self, domain: Scope) -> SortedList:
+        """The retention limits of a wide domain, in order."""
+        limits = self.limits.get(domain)
+        if limits is None:
+            held = (leaf.limit for leaf in leaves_under(domain) if leaf.weakest is leaf)
+            limits = self.limits[domain] = SortedList(held)
+        return limits
+
+    def wanted(self, domain: Scope, freed: Leaf | None = None) -> Wanted:
+        """The leaves of a domain that somebody could have; `freed` is one that counts as idle."""
+        if self.is_small(domain):
+            return read_small(domain, freed)
+        came_free = freed is not None and freed.owner is not None
+        return WideWanted(self.limits_of(domain), domain.idle + came_free)
 
     def leaves_changed(self, parent: Scope) -> None:
         """Leaves came to a scope or went from it: measure the domain that it lies in again."""
@@ -208,11 +250,10 @@ class Level:
 class Rung:
     """What is known of each domain of a level for one number of leaves; see above.
 
-    `waiting` are the gangs here, the one with the lowest limit first. `bounds` are wide domains of
-    which no more was read than was needed for a limit: the limit.
+    `waiting` are the gangs here, the one with the lowest limit first.
     """
 
-    __slots__ = ("bounds", "count", "level", "lowest", "stale", "waiting")
+    __slots__ = ("count", "level", "lowest", "stale", "waiting")
 
     def __init__(self, level: Level, count: int) -> None:
         self.level = level
@@ -220,54 +261,47 @@ class Rung:
         self.waiting: list[Gang] = []
         self.lowest: dict[Branch, Least] = {}
         self.stale: dict[Scope, None] = {}
-        self.bounds: dict[Scope, int] = {}
 
-    def refresh(self, limit: int) -> None:
-        """Read again what has changed; of wide domains as much as a limit needs."""
+    def refresh(self) -> None:
+        """Read again what has changed."""
         if not self.lowest:
             self.stale = {}
-            self._build(self.level.root, limit)
+            self._build(self.level.root)
         elif self.stale:
             stale, self.stale = self.stale, {}
             for domain in stale:
-                self._renew(domain, limit)
+                self._renew(domain)
 
-    def least(self, branch: Branch, limit: int) -> Least:
-        """What is known of a branch, after `refresh`; a bound that is too low is made better."""
+    def least(self, branch: Branch) -> Least:
+        """What is known of a branch, after `refresh`."""
         least = self.lowest.get(branch)
         if least is None:
-            least = self._of_members(branch)
-            self.lowest[branch] = least
-        if least[0] <= limit and self.bounds and self.bounds.get(branch, NEVER) < limit:  # type: ignore[call-overload]
-            assert isinstance(branch, Scope)
-            self._renew(branch, limit)
-            least = self.lowest[branch]
+            least = self.lowest[branch] = self._of_members(branch)
         return least
 
-    def read_stale(self, domain: Scope, limit: int) -> int:
-        """The ask of the k-th cheapest leaf of one domain, brought up to date, or a bound that is
-        above the limit."""
+    def read_stale(self, domain: Scope) -> int:
+        """The ask of the k-th cheapest leaf of one domain, brought up to date."""
         if not self.lowest:
-            self.refresh(limit)
+            self.refresh()
         elif domain in self.stale:
             del self.stale[domain]
-            self._renew(domain, limit)
-        return self.least(domain, limit)[0]
+            self._renew(domain)
+        return self.least(domain)[0]
 
-    def _build(self, branch: Branch, limit: int) -> Least:
+    def _build(self, branch: Branch) -> Least:
         if self.level.is_domain(branch):
             assert isinstance(branch, Scope)
-            least = self._read(branch, limit)
+            least = self._read(branch)
         else:
             for member in branch.members:
                 if isinstance(member, Branch):
-                    self._build(member, limit)
+                    self._build(member)
             least = self._of_members(branch)
         self.lowest[branch] = least
         return least
 
-    def _renew(self, domain: Scope, limit: int) -> None:
-        least = self._read(domain, limit)
+    def _renew(self, domain: Scope) -> None:
+        least = self._read(domain)
         branch: Branch | None = domain
         while branch is not None and self.lowest.get(branch) != least:
             self.lowest[branch] = least
@@ -292,18 +326,10 @@ class Rung:
                 taken, idle = least[1], least[2]
         return ask, taken, idle
 
-    def _read(self, domain: Scope, limit: int) -> Least:
+    def _read(self, domain: Scope) -> Least:
         if self.level.sizes.get(domain, 0) < self.count:
             return NOTHING
-        if self.level.is_small(domain):
-            self.bounds.pop(domain, None)
-            return read_small(domain).least(self.count)
-        least, is_bound = read_wide(domain, self.count, limit)
-        if is_bound:
-            self.bounds[domain] = limit
-        else:
-            self.bounds.pop(domain, None)
-        return least
+        return self.level.wanted(domain).least(self.count)
 
 
 def leaf_count(branch: Branch) -> int:
@@ -323,8 +349,8 @@ def floor_below(leaf: Leaf, domain: Scope) -> int:
     return floor
 
 
-def read_small(domain: Scope, freed: Leaf | None = None) -> Wanted:
-    """All leaves of a domain that somebody could have; `freed` is one that counts as idle."""
+def read_small(domain: Scope, freed: Leaf | None = None) -> SmallWanted:
+    """All leaves of a small domain that somebody could have."""
     asks, limits, idle = [], [], 0
     for leaf in leaves_under(domain):
         if leaf.owner is None or leaf is freed:
@@ -335,50 +361,4 @@ def read_small(domain: Scope, freed: Leaf | None = None) -> Wanted:
             asks.append(leaf.limit + 1)
     asks.sort()
     limits.sort()
-    return Wanted(asks, limits, idle)
-
-
-def read_wide(
-    domain: Scope, count: int, limit: int, freed: Leaf | None = None
-) -> tuple[Least, bool]:
-    """The cheapest leaves of a domain, up to `count` of them or up to a limit; whether the ask is
-    only a bound, because fewer are within the limit."""
-    idle = domain.idle + (freed is not None and freed.owner is not None)
-    if idle + sum(domain.holders.values()) < count:
-        return NOTHING, False
-    found, limits = 0, []
-    heap: list[tuple[int, int, Leaf | Branch]] = []
-    pushed = 0
-
-    def push(node: Leaf | Branch, least: int) -> None:
-        nonlocal pushed
-        ask = node.idle_floor
-        if node.weakest is not None and node.weakest.limit < ask:
-            ask = node.weakest.limit + 1
-        if ask <= limit:
-            heappush(heap, (max(ask, least), pushed, node))
-            pushed += 1
-
-    if freed is not None and freed.owner is not None:
-        floor = floor_below(freed, domain)
-        if floor <= limit:
-            heappush(heap, (floor, -1, freed))
-    push(domain, 0)
-    ask = NEVER
-    while heap:
-        ask, order, node = heappop(heap)
-        if isinstance(node, Leaf):
-            if node is freed and node.owner is not None and order >= 0:
-                continue  # it came first, as idle
-            found += 1
-            if node.owner is not None and node is not freed:
-                limits.append(node.limit)
-            if found == count:
-                break
-        else:
-            for member in node.members:
-                push(member, ask)
-    lost = max(0, count - idle)
-    if found < count:
-        return (limit + 1, sum(limits[:lost]), idle), True
-    return (ask, sum(limits[:lost]), idle), False
+    return SmallWanted(asks, limits, idle)

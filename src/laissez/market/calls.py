@@ -17,6 +17,7 @@ from laissez.market.gangs import note_ask
 from laissez.market.handover import remove_order, settle_with
 from laissez.market.nodes import Call, Leaf
 from laissez.market.state import State
+from laissez.market.steps import NEVER
 from laissez.market.summaries import pressure_changed, weakest_changed
 from laissez.market.timers import CALL_END
 from laissez.model.events import Called, Event, Promised, Reason, Settled, Uncalled
@@ -35,7 +36,10 @@ def call(
     leaf.call = Call(state.now, until, reason, state.next_sequence(), order)
     leaf.call.reading = metered(leaf, state.now)
     state.agenda.add(until, CALL_END, leaf.call.sequence, leaf)
-    _protection_changed(state, leaf, is_freer=False)
+    limit = leaf.limit if leaf.weakest is leaf else None
+    _protection_changed(leaf)
+    if state.levels:
+        note_ask(state, leaf, limit, 0)
     events.append(Called(state.now, owner, leaf.path, until, reason))
     if order is not None:
         account = state.account(order.tenant)
@@ -55,16 +59,16 @@ def uncall(state: State, leaf: Leaf, events: list[Event]) -> int | None:
     leaf.call = None
     if not ended.over:
         state.agenda.note_dead()
-    _protection_changed(state, leaf, is_freer=True)
+    _protection_changed(leaf)
+    if state.levels:
+        note_ask(state, leaf, None, NEVER)
     events.append(Uncalled(now, leaf.owner, leaf.path))
     return ended.asked
 
 
-def _protection_changed(state: State, leaf: Leaf, *, is_freer: bool) -> None:
+def _protection_changed(leaf: Leaf) -> None:
     weakest_changed(leaf)
     pressure_changed(leaf)
-    if state.levels:
-        note_ask(state, leaf, is_freer=is_freer)
 
 
 def drop_promise(state: State, leaf: Leaf) -> Order:

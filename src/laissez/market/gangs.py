@@ -2,11 +2,11 @@
 
 A gang waits on its rung (see `asks`) and presses on nobody. Of all that a command may do, little
 can make one fit: a leaf came free or passed to somebody else, its holder follows less far, its
-protection ended (`Notes.freer`: only gangs whose limit is at least its ask, and only in its own
-domain); a floor fell, an order of a holder is gone, a gang is new (`Notes.searches`). `collect`
-makes of the former the few gangs that the index does not rule out, and `choose` says for one gang
-where it fits best: domains are looked at in the order of the least that they could take, until
-nothing better can follow.
+protection ended (`Notes.freer`: only gangs with a limit between its ask and the one that it had,
+and only in its own domain); a floor fell, an order of a holder is gone, a gang is new
+(`Notes.searches`). `collect` makes of the former the few gangs that the index does not rule out,
+and `choose` says for one gang where it fits best: domains are looked at in the order of the least
+that they could take, until nothing better can follow.
 
 A leaf that is free for an instant, because its holder loses it, is offered to gangs before it has
 passed to anybody: it counts as idle for them, whoever holds it still (`freed`).
@@ -14,21 +14,28 @@ passed to anybody: it counts as idle for them, whoever holds it still (`freed`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
+from itertools import chain
+from operator import attrgetter
 from typing import NamedTuple
 
-from laissez.market.asks import Level, floor_below, read_small, read_wide
+from laissez.market.asks import Level, floor_below
 from laissez.market.book import Gang, Order
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
-from laissez.market.path import floor_at
+from laissez.market.path import floor_at, rate_for
 from laissez.market.state import State
+from laissez.market.steps import NEVER
 
 FEW_LEAVES = 64
 """Up to so many leaves of a tenant are noted one by one when an order of its own is gone."""
 
 Position = tuple[int, ...]
 """Where a node stands in tree order: the place among its siblings, from some branch downwards."""
+
+
+_limit = attrgetter("limit")
 
 
 class Fit(NamedTuple):
@@ -41,7 +48,7 @@ class Fit(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A gang that is to have a leaf that came free, and all that it takes with it."""
+    """A gang that fits, and the leaves that it takes."""
 
     gang: Gang
     leaves: list[Leaf]
@@ -50,14 +57,19 @@ class Candidate(NamedTuple):
 # Notes ----------------------------------------------------------------------------------------
 
 
-def note_ask(state: State, leaf: Leaf, *, is_freer: bool) -> None:
-    """A leaf's ask is not what it was; `is_freer`: a gang may find it open that did not before."""
+def note_ask(state: State, leaf: Leaf, limit: int | None, ask: int) -> None:
+    """A leaf's ask is not what it was.
+
+    `limit` is the one with which it could be lost before, if it could; from `ask` on upwards gangs
+    found it open already.
+    """
     levels = state.levels.get(leaf.parent.tree.name)
     if levels:
+        freer = state.notes.freer
         for level in levels.values():
-            level.note(leaf)
-            if is_freer and level.gangs:
-                state.notes.freer[leaf] = None
+            level.note(leaf, limit)
+            if level.gangs and ask > freer.get(leaf, 0):
+                freer[leaf] = ask
 
 
 def note_floor(state: State, node: Leaf | Scope, *, fell: bool) -> None:
@@ -87,11 +99,11 @@ def note_order_gone(state: State, order: Order, node: Leaf | Scope) -> None:
     levels = state.levels.get(node.tree.name)
     if not levels or order.tenant not in node.holders:
         return
-    held = state.accounts[order.tenant].holdings[node.tree.name]
+    held = state.accounts[order.tenant].holdings.get(node.tree.name, {})
     if len(held) <= FEW_LEAVES:
         for leaf in held.values():
             if leaf.limit < order.price:
-                state.notes.freer[leaf] = None
+                state.notes.freer[leaf] = NEVER
         return
     for gang in _waiting(levels):
         if gang.limit < order.price and _meet(gang.scope, node.path):
@@ -117,8 +129,8 @@ def collect(state: State) -> None:
     """Make of leaves that are freer than before the gangs that may fit because of them."""
     notes = state.notes
     freer, notes.freer = notes.freer, {}
-    lowest: dict[tuple[Level, Scope], int] = {}
-    for leaf in freer:
+    between: dict[tuple[Level, Scope], tuple[int, int]] = {}
+    for leaf, before in freer.items():
         if leaf.up is None:  # withdrawn since
             continue
         if leaf.owner is None:
@@ -127,20 +139,26 @@ def collect(state: State) -> None:
             ask = leaf.limit + 1
         else:
             continue
+        if ask >= before:
+            continue
         for level in state.levels[leaf.parent.tree.name].values():
             domain = level.domain_of(leaf)
             if domain is not None:
                 place = (level, domain)
-                if ask < lowest.get(place, ask + 1):
-                    lowest[place] = ask
-    for (level, domain), ask in lowest.items():
+                lowest, highest = between.get(place, (NEVER, 0))
+                between[place] = (min(lowest, ask), max(highest, before))
+    for (level, domain), (ask, before) in between.items():
         for rung in level.rungs.values():
             waiting = rung.waiting
             if not waiting or waiting[-1].limit < ask:
                 continue
-            bound = max(ask, rung.read_stale(domain, waiting[-1].limit))
-            for gang in reversed(waiting):
-                if gang.limit < bound:
+            place_above = bisect_left(waiting, before, key=_limit)
+            if not place_above or waiting[place_above - 1].limit < ask:
+                continue
+            ask_of_all = rung.read_stale(domain)
+            for place_below in range(place_above - 1, -1, -1):
+                gang = waiting[place_below]
+                if gang.limit < ask or gang.limit < ask_of_all:
                     break
                 if is_within(domain.path, gang.scope):
                     notes.searches[gang] = None
@@ -155,7 +173,7 @@ def rank(order: Order) -> tuple[int, int, int]:
 
 
 def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> Candidate | None:
-    """The best gang that would have a leaf that comes free, if it comes before an order."""
+    """The best gang that fits now, counting a leaf that comes free, if it comes before an order."""
     levels = state.levels.get(leaf.parent.tree.name)
     if not levels:
         return None
@@ -167,10 +185,10 @@ def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> Candidate 
         domain = level.domain_of(leaf)
         if domain is not None:
             _gangs_it_completes(level, domain, leaf, least, gangs)
-    collect(state)  # what this command has done before may count, too
-    for gang in state.notes.searches:
-        if gang.live and gang.limit >= least and is_within(leaf.path, gang.scope):
-            gangs[gang] = None
+    # What this command has done before may have made a gang fit, here or anywhere: it comes first,
+    # too, if it is the best.
+    collect(state)
+    gangs |= dict.fromkeys(gang for gang in state.notes.searches if gang.live)
     for gang in sorted(gangs, key=rank):
         if beyond is not None and rank(gang) > rank(beyond):
             break
@@ -184,16 +202,13 @@ def _gangs_it_completes(
     level: Level, domain: Scope, leaf: Leaf, least: int, gangs: dict[Gang, None]
 ) -> None:
     """The gangs that may fit into a domain, once a leaf of it counts as idle."""
-    read = None
+    wanted = None
     for rung in level.rungs.values():
         waiting = rung.waiting
         if not waiting or waiting[-1].limit < least:
             continue
-        if level.is_small(domain):
-            read = read or read_small(domain, leaf)
-            ask = read.least(rung.count)[0]
-        else:
-            ask = read_wide(domain, rung.count, waiting[-1].limit, leaf)[0][0]
+        wanted = wanted or level.wanted(domain, leaf)
+        ask = wanted.least(rung.count)[0]
         for gang in reversed(waiting):
             if gang.limit < ask or gang.limit < least:
                 break
@@ -204,7 +219,14 @@ def _gangs_it_completes(
 # Which leaves ---------------------------------------------------------------------------------
 
 
-def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | None:
+def could_fit(state: State, gang: Gang) -> bool:
+    """Does a gang fit somewhere, or might it when orders that are about to win are filled?"""
+    return choose(state, gang, despite_orders=True) is not None
+
+
+def choose(
+    state: State, gang: Gang, freed: Leaf | None = None, *, despite_orders: bool = False
+) -> list[Leaf] | None:
     """The leaves that a gang takes, in tree order, if some domain suits it."""
     top, limit = state.nodes[gang.scope], gang.limit
     assert isinstance(top, Scope)
@@ -213,35 +235,37 @@ def choose(state: State, gang: Gang, freed: Leaf | None = None) -> list[Leaf] | 
         return None
     level = state.levels[top.tree.name][gang.within]
     rung = level.rung(gang.count)
-    rung.refresh(limit)
-    # (sum, idle, position, branch, fit): what a branch could give at best, or what a domain gives.
-    heap: list[tuple[int, int, Position, Branch | None, Fit | None]] = []
+    rung.refresh()
+    # (sum, idle, position, is it a branch, branch or fit): what a branch could give at best, or
+    # what a domain gives. Only a domain and its own fit ever stand at the same position.
+    heap: list[tuple[int, int, Position, bool, Branch | Fit]] = []
     of_freed: Scope | None = None
     if freed is not None and is_within(freed.path, gang.scope):
         of_freed = level.domain_of(freed)
-        if of_freed is not None and (fit := _fit(state, level, of_freed, gang, freed)) is not None:
-            heappush(heap, (fit.taken, fit.idle, _position(of_freed, top), None, fit))
-    ask, taken, idle = rung.least(top, limit)
+    if of_freed is not None:
+        fit = _fit(state, level, of_freed, gang, freed, despite_orders)
+        if fit is not None:
+            heappush(heap, (fit.taken, fit.idle, _position(of_freed, top), False, fit))
+    ask, taken, idle = rung.least(top)
     if ask <= limit:
-        heappush(heap, (taken, idle, (), top, None))
+        heappush(heap, (taken, idle, (), True, top))
     while heap:
-        _, _, position, branch, found = heappop(heap)
-        if found is not None:
-            return found.leaves
-        assert branch is not None
+        _, _, position, _, branch = heappop(heap)
+        if isinstance(branch, Fit):
+            return branch.leaves
         if level.is_domain(branch):
             assert isinstance(branch, Scope)
             if branch is not of_freed:
-                fit = _fit(state, level, branch, gang, None)
+                fit = _fit(state, level, branch, gang, None, despite_orders)
                 if fit is not None:
-                    heappush(heap, (fit.taken, fit.idle, position, None, fit))
+                    heappush(heap, (fit.taken, fit.idle, position, False, fit))
             continue
         for place, member in enumerate(branch.members):
             if isinstance(member, Leaf) or _floor_of(member) > limit:
                 continue
-            ask, taken, idle = rung.least(member, limit)
+            ask, taken, idle = rung.least(member)
             if ask <= limit:
-                heappush(heap, (taken, idle, (*position, place), member, None))
+                heappush(heap, (taken, idle, (*position, place), True, member))
     return None
 
 
@@ -259,84 +283,85 @@ def _position(node: Leaf | Branch, top: Branch) -> Position:
     return tuple(reversed(places))
 
 
-def _fit(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | None) -> Fit | None:
+Found = tuple[int, Position, Leaf]
+"""(floor or limit, position, leaf): what is to be taken, the first to be taken first"""
+
+
+def _fit(
+    state: State,
+    level: Level,
+    domain: Scope,
+    gang: Gang,
+    freed: Leaf | None,
+    despite_orders: bool,
+) -> Fit | None:
     """What a gang would take of a domain, if it suits: idle leaves first, lowest floor first, then
-    held ones, lowest limit first, ties in tree order."""
-    count = gang.count
-    read = _wanted if level.is_small(domain) else _wanted_of_wide
-    idle, held = read(state, domain, gang, freed)
-    if len(idle) + len(held) < count:
+    held ones, lowest limit first, ties in tree order.
+
+    Only leaves that it would keep: nothing presses on them with more than its limit. At rest that
+    would be an order of their holder's own. In the middle of a command it may also be what the
+    holder is about to lose a leaf to, or who is about to win it.
+    """
+    idle: Iterable[Found]
+    held: Iterable[Found]
+    if level.is_small(domain):
+        idle, held = _leaves_of_small(domain, gang, freed)
+    elif _most_open(state, level, domain, gang, freed) < gang.count:
         return None
-    chosen = idle[:count]
-    displaced = held[: count - len(chosen)]
-    leaves = [leaf for _, leaf in sorted((at, leaf) for _, at, leaf in chosen + displaced)]
-    came_free = freed is not None and freed.owner is not None
-    return Fit(sum(limit for limit, _, _ in displaced), domain.idle + came_free, leaves)
+    else:
+        idle, held = _idle_leaves(domain, gang.limit, freed), _held_leaves(domain, gang, freed)
+    taken, leaves = 0, []
+    for found in chain(idle, held):
+        leaf = found[2]
+        rate = floor_at(leaf) if despite_orders else rate_for(leaf, gang.tenant)
+        if rate <= gang.limit:
+            leaves.append((found[1], leaf))
+            if leaf.owner is not None and leaf is not freed:
+                taken += leaf.limit
+            if len(leaves) == gang.count:
+                came_free = freed is not None and freed.owner is not None
+                leaves.sort()
+                return Fit(taken, domain.idle + came_free, [leaf for _, leaf in leaves])
+    return None
 
 
-Wanting = list[tuple[int, Position, Leaf]]
-"""(floor or limit, position, leaf), the first to be taken first"""
-
-
-def _wanted(state: State, domain: Scope, gang: Gang, freed: Leaf | None) -> tuple[Wanting, Wanting]:
-    """The open leaves of a small domain: the idle ones, the held ones."""
+def _leaves_of_small(
+    domain: Scope, gang: Gang, freed: Leaf | None
+) -> tuple[list[Found], list[Found]]:
+    """The idle leaves of a small domain, and those that others hold with a lower limit."""
     limit, tenant = gang.limit, gang.tenant
     above = floor_at(domain)
-    idle: Wanting = []
-    held: Wanting = []
-    if above > limit:
-        return idle, held
+    idle: list[Found] = []
+    held: list[Found] = []
     for place, leaf in enumerate(leaves_under(domain)):
         if leaf.owner is None or leaf is freed:
-            floor = max(above, floor_below(leaf, domain))
-            if floor <= limit:
-                idle.append((floor, (place,), leaf))
-        elif (
-            leaf.weakest is leaf
-            and leaf.limit < limit
-            and leaf.owner != tenant
-            and not _is_kept_by_order(state, leaf, limit)
-        ):
+            idle.append((max(above, floor_below(leaf, domain)), (place,), leaf))
+        elif leaf.weakest is leaf and leaf.limit < limit and leaf.owner != tenant:
             held.append((leaf.limit, (place,), leaf))
     idle.sort()
     held.sort()
     return idle, held
 
 
-def _is_kept_by_order(state: State, leaf: Leaf, limit: int) -> bool:
-    """Does an order of the holder's own, at a price above a limit, cover its leaf?
-
-    If an order of its own is not what presses most in its book, somebody presses there with more,
-    and the holder's limit, which is no lower than that, says all.
-    """
-    owner = leaf.owner
-    assert owner is not None
-    if not state.accounts[owner].orders:
-        return False
-    node: Leaf | Scope | None = leaf
-    while node is not None:
-        book = node.book
-        if book is not None and book.by == owner and book.first > limit:
-            return True
-        node = node.parent
-    return False
+def _most_open(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | None) -> int:
+    """So many leaves of a wide domain a gang could have at most: all that it could but for orders
+    of their holders."""
+    tenant, limit = gang.tenant, gang.limit
+    found: int = level.limits_of(domain).bisect_left(limit)
+    if max(domain.idle_floor, floor_at(domain)) <= limit:
+        found += domain.idle
+    if freed is not None and freed.owner is not None and not _could_have(freed, gang):
+        found += 1
+    if tenant in domain.holders:
+        for leaf in state.accounts[tenant].holdings.get(domain.tree.name, {}).values():
+            if leaf.limit < limit and leaf.weakest is leaf and is_within(leaf.path, domain.path):
+                found -= 1
+    return found
 
 
-def _wanted_of_wide(
-    state: State, domain: Scope, gang: Gang, freed: Leaf | None
-) -> tuple[Wanting, Wanting]:
-    """The first `count` open leaves of a wide domain: idle ones, and as many held ones as lack."""
-    idle: Wanting = []
-    held: Wanting = []
-    for found in _idle_leaves(domain, gang.limit, freed):
-        idle.append(found)
-        if len(idle) == gang.count:
-            return idle, held
-    for found in _held_leaves(state, domain, gang, freed):
-        held.append(found)
-        if len(idle) + len(held) == gang.count:
-            break
-    return idle, held
+def _could_have(leaf: Leaf, gang: Gang) -> bool:
+    """Could a gang have a held leaf but for orders of its holder?"""
+    return leaf.weakest is leaf and leaf.limit < gang.limit and leaf.owner != gang.tenant
 
 
 def _idle_leaves(
@@ -363,26 +388,23 @@ def _idle_leaves(
                 heappush(heap, (lowest, (*position, place), above, member))
 
 
-def first_idle(node: Leaf | Scope, limit: int) -> Leaf | None:
-    """The idle leaf under a node with the lowest floor, then leftmost, if that is in a limit."""
+def idle_leaves(node: Leaf | Scope) -> Iterator[Leaf]:
+    """The idle leaves under a node, the lowest floor first, the leftmost of equals.
+
+    Leaves may be taken in between: who was idle at the beginning comes in its turn.
+    """
     if isinstance(node, Leaf):
-        return node if node.owner is None and floor_at(node) <= limit else None
-    found = next(_idle_leaves(node, limit, None), None)
-    return None if found is None else found[2]
-
-
-def place_in_tree(leaf: Leaf) -> Position:
-    """Where a leaf stands in tree order."""
-    top: Branch = leaf.parent
-    while top.up is not None:
-        top = top.up
-    return _position(leaf, top)
+        if node.owner is None:
+            yield node
+    else:
+        for _, _, leaf in _idle_leaves(node, NEVER, None):
+            yield leaf
 
 
 def _held_leaves(
-    state: State, domain: Scope, gang: Gang, freed: Leaf | None
+    domain: Scope, gang: Gang, freed: Leaf | None
 ) -> Iterator[tuple[int, Position, Leaf]]:
-    """The leaves under a domain that others hold and that are open, the lowest limit first."""
+    """The leaves under a domain that others hold with a limit below a gang's, the lowest first."""
     tenant, limit = gang.tenant, gang.limit
     heap: list[tuple[int, Position, Leaf | Branch]] = []
 
@@ -399,5 +421,5 @@ def _held_leaves(
         if not isinstance(node, Leaf):
             for place, member in enumerate(node.members):
                 push(member, (*position, place))
-        elif node is not freed and not _is_kept_by_order(state, node, limit):
+        elif node is not freed:
             yield lowest, position, node

@@ -21,6 +21,7 @@ from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Commitment, Hold, Leaf, Scope
 from laissez.market.path import books_on_path
 from laissez.market.state import Account, State
+from laissez.market.steps import NEVER
 from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
 from laissez.market.timers import COMMIT_END, EXPIRY, HOLD_END
 from laissez.market.topology import forget_if_blank
@@ -42,21 +43,32 @@ def hand_over(
     as well: they count up to this instant, so what changes at this instant (the order that leaves
     its book) is not in them yet. `books` are those on the path, if they are known already.
     """
-    old = leaf.owner
+    old, limit, ask = leaf.owner, None, 0
     meters: MeterUpdater | None = None
     if old is not None:
+        if state.levels:
+            limit, ask = _ask_before(state, leaf, old)
         meters = _end_holding(state, leaf, books or books_on_path(leaf), reason, events)
     if order is not None:
         _begin_holding(state, leaf, order, meters)
     owner_changed(leaf, old)
     if state.levels:
-        note_ask(state, leaf, is_freer=True)
+        note_ask(state, leaf, limit, ask)
     if leaf.book is not None:
         # Nobody but the holder of the leaf is charged by the leaf's own book.
         leaf.book.begin_period(state.now)
         forget_if_blank(state, leaf)
     order_id = None if order is None else order.id
     events.append(Transferred(state.now, leaf.path, old, leaf.owner, order_id, reason))
+
+
+def _ask_before(state: State, leaf: Leaf, owner: str) -> tuple[int | None, int]:
+    """With which limit a leaf could be lost, and from which limit on all gangs found it open."""
+    limit = leaf.limit if leaf.weakest is leaf else None
+    if limit is None or state.accounts[owner].orders:
+        # Its holder's gangs did not count it, and its orders may have kept it from others.
+        return limit, NEVER
+    return limit, limit + 1
 
 
 def _end_holding(

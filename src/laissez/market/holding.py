@@ -15,6 +15,7 @@ from laissez.market.gangs import note_ask
 from laissez.market.nodes import Leaf
 from laissez.market.path import floor_at, uncapped_rate
 from laissez.market.state import State
+from laissez.market.steps import NEVER
 from laissez.market.summaries import weakest_changed
 from laissez.model.commands import Relinquish, SetLimit
 from laissez.model.events import Event, LimitSet, Reason
@@ -47,12 +48,13 @@ def _change_limit(state: State, leaf: Leaf, limit: int, events: list[Event]) -> 
     must_leave = uncapped_rate(leaf) > limit
     if leaf.hold is not None and not leaf.hold.over:
         leaf.hold.limit_was_put_off = must_leave
-    elif must_leave:
+        return
+    if state.levels:
+        note_ask(state, leaf, before, before + 1)
+    if must_leave:
         give(state, leaf, "limit", events)
     else:
         weakest_changed(leaf)
-        if state.levels:
-            note_ask(state, leaf, is_freer=limit < before)
 
 
 def relinquish(state: State, command: Relinquish, events: list[Event]) -> None:
@@ -80,7 +82,7 @@ def end_hold(state: State, leaf: Leaf, events: list[Event]) -> None:
     if uncapped_rate(leaf) <= leaf.limit:
         weakest_changed(leaf)
         if state.levels:
-            note_ask(state, leaf, is_freer=True)
+            note_ask(state, leaf, None, NEVER)
     elif hold.limit_was_put_off:
         give(state, leaf, "limit", events)
     else:

@@ -8,7 +8,7 @@ commands are the same market: there is no clock, no randomness and no I/O in her
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -16,14 +16,15 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
-from laissez.market.answers import holding_of, open_order, safe_until
+from laissez.market.answers import holding_of, safe_until
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
 from laissez.market.claims import fill_gangs
 from laissez.market.falling_due import TIMER_KINDS, empty_state, is_step_ahead
 from laissez.market.guards import OFF
 from laissez.market.holding import relinquish, set_limit
-from laissez.market.nodes import Leaf, Scope, leaves_under, walk, walk_on
+from laissez.market.listing import open_order, resources_after
+from laissez.market.nodes import Leaf, Scope, leaves_under
 from laissez.market.operating import (
     add_resource,
     set_floor,
@@ -105,6 +106,18 @@ class Market:
                 fill_gangs(state, events)
         except CommandRefused as refused:
             events.append(Rejected(at, refused.code, refused.message))
+        return tuple(events)
+
+    def withdraw_amid(self, path: str) -> Events:
+        """Take a resource out at the present instant, and leave what has yet to act at it ahead."""
+        state = self._state
+        events: list[Event] = []
+        try:
+            withdraw(state, Withdraw(state.now, path), events)
+            if state.levels:
+                fill_gangs(state, events)
+        except CommandRefused as refused:
+            events.append(Rejected(state.now, refused.code, refused.message))
         return tuple(events)
 
     def _pass_time(self, at: int, events: list[Event]) -> None:
@@ -234,6 +247,15 @@ class Market:
         """How many things fall due by `at`; more than enough are not counted."""
         return self._state.agenda.count_due(at, enough)
 
+    def is_step_due(self, at: int) -> bool:
+        """Does a falling floor step by `at`? One thing, and it may move thousands of leaves."""
+        return self._state.agenda.is_step_due(at)
+
+    @property
+    def acted(self) -> int:
+        """How many things have fallen due and acted in this process; no part of the state."""
+        return self._state.agenda.acted
+
     def owner(self, path: str) -> str | None:
         """Who holds a resource; None is the operator."""
         return self._leaf(path).owner
@@ -350,20 +372,7 @@ class Market:
 
         None if that other is not among them any more.
         """
-        roots = self._state.roots
-        top = None if scope is None else self._state.nodes.get(scope)
-        tops = roots if scope is None else [] if top is None else [top]
-        if after is None:
-            leaves = chain.from_iterable(map(walk, tops))
-        else:
-            begin = self._state.nodes.get(after)
-            if not isinstance(begin, Leaf) or not _is_under(begin, top):
-                return None
-            place = next((i for i, each in enumerate(roots) if _is_under(begin, each)), 0)
-            later = [] if top is not None else roots[place + 1 :]
-            here = () if begin is top else walk_on(begin, top if isinstance(top, Scope) else None)
-            leaves = chain(here, chain.from_iterable(map(walk, later)))
-        return tuple(leaf.path for leaf in islice(leaves, most))
+        return resources_after(self._state, scope, after, most)
 
     def scopes(self) -> tuple[str, ...]:
         """All scopes that an order may name."""
@@ -561,11 +570,3 @@ def _refused_time(now: int, at: Any) -> Rejected:
         Code.BAD_TIME,
         f"at={shown(at)} is not a time; give whole microseconds, from 0 on",
     )
-
-
-def _is_under(leaf: Leaf, top: Leaf | Scope | None) -> bool:
-    """Is a leaf this node, or below it? Everything is under None."""
-    node: Leaf | Scope | None = leaf
-    while node is not None and node is not top:
-        node = node.parent
-    return node is top

@@ -24,19 +24,17 @@ from laissez.market.checks import (
 from laissez.market.claims import fill, lose
 from laissez.market.gangs import (
     best_candidate,
-    choose,
     collect,
-    first_idle,
-    is_within,
+    could_fit,
+    idle_leaves,
     note_floor,
-    place_in_tree,
 )
 from laissez.market.guards import OFF, Descent, GuardedTree, GuardSettings
 from laissez.market.handover import hand_over, settle_holding
 from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
 from laissez.market.ordering import place_again
-from laissez.market.path import books_on_path, floor_at, winner_of
+from laissez.market.path import books_on_path, winner_of
 from laissez.market.state import State
 from laissez.market.steps import NEVER
 from laissez.market.summaries import idle_changed, pressure_changed
@@ -79,8 +77,9 @@ def add_resource(state: State, command: AddResource, events: list[Event]) -> Non
     _offer(state, leaf, events)
 
 
-def _offer(state: State, leaf: Leaf, events: list[Event]) -> None:
-    """Give an idle leaf to the best of the orders and gangs that could have it, if there is one."""
+def _offer(state: State, leaf: Leaf, events: list[Event]) -> bool:
+    """Give an idle leaf to the best of the orders and gangs that could have it; was there one?"""
+    before = len(events)
     while leaf.owner is None:
         order = winner_of(leaf)
         candidate = best_candidate(state, leaf, order) if state.levels else None
@@ -89,7 +88,8 @@ def _offer(state: State, leaf: Leaf, events: list[Event]) -> None:
         elif order is not None:
             hand_over(state, leaf, order, "idle", events)
         else:
-            return
+            break
+    return len(events) > before
 
 
 def _check_attributes(attributes: object) -> None:
@@ -211,35 +211,26 @@ def _move_floor(
 
 
 def _offer_idle(state: State, node: Leaf | Scope, events: list[Event]) -> None:
-    """A floor fell: let idle leaves go, one by one, the lowest floor first."""
-    while True:
-        leaf = _idle_leaf_with_winner(node)
-        if state.levels:
-            leaf = _first_for_gangs(state, node, leaf)
-        if leaf is None:
-            return
-        _offer(state, leaf, events)
+    """A floor fell: offer idle leaves one by one, the lowest floor first.
+
+    As long as a gang could fit, each of them is offered. Otherwise only those that an order wins
+    are looked for.
+    """
+    if state.levels and _could_any_fit(state):
+        for leaf in idle_leaves(node):
+            if leaf.owner is None and _offer(state, leaf, events) and not _could_any_fit(state):
+                break
+    while (winnable := _idle_leaf_with_winner(node)) is not None:
+        _offer(state, winnable, events)
 
 
-def _first_for_gangs(state: State, node: Leaf | Scope, leaf: Leaf | None) -> Leaf | None:
-    """The first idle leaf under a node that somebody could have, gangs that fit now among them;
-    `leaf` is the first that an order could have."""
+def _could_any_fit(state: State) -> bool:
+    """Could a gang fit, now or when orders that are about to win are filled?"""
     collect(state)
     searches = state.notes.searches
-    for gang in [gang for gang in searches if not gang.live or choose(state, gang) is None]:
+    for gang in [gang for gang in searches if not (gang.live and could_fit(state, gang))]:
         del searches[gang]
-    for gang in searches:
-        top = state.nodes[gang.scope] if is_within(gang.scope, node.path) else node
-        if is_within(top.path, gang.scope):
-            first = first_idle(top, gang.limit)
-            if first is not None and (leaf is None or _comes_before(first, leaf)):
-                leaf = first
-    return leaf
-
-
-def _comes_before(one: Leaf, two: Leaf) -> bool:
-    """Is one idle leaf offered before another: at a lower floor, or first in tree order?"""
-    return (floor_at(one), place_in_tree(one)) < (floor_at(two), place_in_tree(two))
+    return bool(searches)
 
 
 def _idle_leaf_with_winner(node: Leaf | Scope) -> Leaf | None:

@@ -25,9 +25,11 @@ def floor_at(node: Leaf | Scope) -> int:
 
 def uncapped_rate(leaf: Leaf) -> int:
     """What presses on a leaf's owner: floors, and the prices of everybody else."""
-    owner = leaf.owner
-    if owner is None:
-        return floor_at(leaf)
+    return floor_at(leaf) if leaf.owner is None else rate_for(leaf, leaf.owner)
+
+
+def rate_for(leaf: Leaf, owner: str) -> int:
+    """What presses, or would press, on somebody who has a leaf."""
     rate = 0
     node: Leaf | Scope | None = leaf
     while node is not None:

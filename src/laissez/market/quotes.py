@@ -28,20 +28,20 @@ def quote(node: Leaf | Scope, tenant: str | None) -> Quote | None:
     if isinstance(node, Leaf):
         rate = NEVER if node.owner == tenant or node.call is not None else uncapped_rate(node)
     else:
-        rate = _lowest(node, tenant, _pressure_down_to(node), NEVER)
+        rate = _lowest(node, tenant, pressure_down_to(node), NEVER)
     return None if rate == NEVER else Quote(rate, False)
 
 
-def _pressure_down_to(node: Leaf | Scope | None) -> PathPressure:
+def pressure_down_to(node: Leaf | Scope | None) -> PathPressure:
     """What the books from the root down to a node, its own included, press with."""
     pressure = NO_PATH_PRESSURE
     while node is not None:
-        pressure = _with_book(pressure, node)
+        pressure = with_book(pressure, node)
         node = node.parent
     return pressure
 
 
-def _with_book(pressure: PathPressure, node: Leaf | Branch) -> PathPressure:
+def with_book(pressure: PathPressure, node: Leaf | Branch) -> PathPressure:
     book = node.book
     if book is None:
         return pressure
@@ -89,7 +89,7 @@ def _lowest(branch: Branch, tenant: str | None, above: PathPressure, best: int) 
                 pressing = exempt_rate if member.owner == exempt else rate
                 best = min(best, max(member.lowest_rates[0], pressing))
         else:
-            best = _lowest(member, tenant, _with_book(above, member), best)
+            best = _lowest(member, tenant, with_book(above, member), best)
         if best == bound:
             break
     return best
@@ -106,8 +106,8 @@ def idle_leaf_for(node: Leaf | Scope, limit: int, newest: Leaf | None) -> Leaf |
     floor = max(node.idle_floor, floor_at(node))
     if floor > limit:
         return None
-    if newest is not None:
-        node = _smallest_around(newest, node, floor)
+    if newest is not None and _has_beside(newest, node, floor):
+        node = newest.parent
     while not isinstance(node, Leaf):
         child = _fewest_idle_child(node, floor, NEVER)
         assert child is not None
@@ -115,20 +115,16 @@ def idle_leaf_for(node: Leaf | Scope, limit: int, newest: Leaf | None) -> Leaf |
     return node
 
 
-def _smallest_around(leaf: Leaf, top: Leaf | Scope, floor: int) -> Leaf | Scope:
-    """The smallest scope around a leaf, up to `top`, with an idle leaf at `floor`; if there is
-    none on the way, or `top` does not cover the leaf, `top`."""
-    found: Scope | None = None
+def _has_beside(leaf: Leaf, top: Leaf | Scope, floor: int) -> bool:
+    """Does `top` cover a leaf, and is one at `floor` idle in the scope right around it?"""
+    if leaf.parent.idle_floor > floor:
+        return False
     scope: Scope | None = leaf.parent
-    while scope is not None:
-        if scope.idle_floor > floor:
-            found = None  # its own floor may be what keeps the leaves of those below out of reach
-        elif found is None:
-            found = scope
-        if scope is top:
-            return found or top
+    while scope is not None and scope is not top:
+        if scope.book is not None and scope.book.floor > floor:
+            return False
         scope = scope.parent
-    return top
+    return scope is top
 
 
 def _fewest_idle_child(branch: Branch, floor: int, less_than: int) -> Leaf | Scope | None:

@@ -17,6 +17,7 @@ from itertools import islice
 
 from laissez.market.nodes import Branch, Leaf, Scope, SiblingGroup
 from laissez.market.path import floor_at, uncapped_rate
+from laissez.market.quotes import PathPressure, pressure_down_to, with_book
 from laissez.model.values import Quote
 
 
@@ -48,13 +49,13 @@ def _lowest_where_all_are_idle(top: Scope, below: int, count: int) -> int | None
         lowest, _, floor, below, branch = heappop(heap)
         if branch is None:
             return lowest
-        pushed += 1
+        pushed -= 1
         if below == 0 and isinstance(branch, Scope):
             rate = _kth_floor(branch, floor, count)
             heappush(heap, (rate, pushed, 0, 0, None))
             continue
         for member in branch.members:
-            pushed += 1
+            pushed -= 1
             if member.idle >= count and isinstance(member, Branch):
                 at_least = floor if member.book is None else max(floor, member.book.floor)
                 left = below - (not isinstance(member, SiblingGroup))
@@ -76,30 +77,34 @@ def _kth_floor(domain: Scope, floor: int, count: int) -> int:
             continue
         for member in node.members:
             if member.idle:
-                pushed += 1
+                pushed -= 1
                 at_least = floor if member.book is None else max(floor, member.book.floor)
                 heappush(heap, (max(at_least, member.idle_floor), pushed, at_least, member))
 
 
 def _lowest_of_others(top: Scope, below: int, tenant: str | None, count: int) -> int | None:
     """Over the domains with so many leaves that show, not all of them idle."""
-    heap: list[tuple[int, int, int, Branch | None]] = [(0, 0, below, top)]
+    heap: list[tuple[int, int, int, PathPressure, Branch | None]] = []
+    pressure = pressure_down_to(top)
+    heappush(heap, (0, 0, below, pressure, top))
     pushed = 0
     while heap:
-        lowest, _, below, branch = heappop(heap)
+        lowest, _, below, pressure, branch = heappop(heap)
         if branch is None:
             return lowest
         if below == 0 and isinstance(branch, Scope):
-            rate = _kth_rate(branch, tenant, count)
+            rate = _kth_rate(branch, tenant, pressure, count)
             if rate is not None:
-                pushed += 1
-                heappush(heap, (rate, pushed, 0, None))
+                pushed -= 1
+                heappush(heap, (rate, pushed, 0, pressure, None))
             continue
         for member in branch.members:
             if isinstance(member, Branch) and _most_shown(member, tenant) >= count:
-                pushed += 1
+                pushed -= 1  # the newest of equals comes first: down, before across
                 left = below - (not isinstance(member, SiblingGroup))
-                heappush(heap, (max(lowest, _at_least(member)), pushed, left, member))
+                over = with_book(pressure, member)
+                least = 0 if member.idle else _at_least(member, pressure)
+                heappush(heap, (max(lowest, least), pushed, left, over, member))
     return None
 
 
@@ -111,40 +116,40 @@ def _most_shown(branch: Branch, tenant: str | None) -> int:
     return branch.idle + others
 
 
-def _at_least(node: Leaf | Branch) -> int:
-    """The least that anybody can be charged under a node."""
-    if node.idle:
-        return 0
-    return node.lowest_rates[0]
+def _at_least(node: Leaf | Branch, pressure: PathPressure) -> int:
+    """The least that anybody can be charged under a node, with what presses from above it."""
+    rate, exempt, exempt_rate = pressure
+    if exempt is not None and exempt in node.holders:
+        rate = exempt_rate
+    return max(rate, node.lowest_rates[0])
 
 
-def _kth_rate(domain: Scope, tenant: str | None, count: int) -> int | None:
+def _kth_rate(domain: Scope, tenant: str | None, pressure: PathPressure, count: int) -> int | None:
     """The highest rate of all idle leaves of a domain and of as many cheapest others as lack."""
-    floor = floor_at(domain)
-    highest = _kth_floor(domain, floor, domain.idle) if domain.idle else 0
-    rates = list(islice(_rates_of_others(domain, tenant, floor), count - domain.idle))
-    if len(rates) < count - domain.idle:
-        return None
-    return max(highest, rates[-1])
+    highest = _kth_floor(domain, floor_at(domain), domain.idle) if domain.idle else 0
+    lacking = count - domain.idle
+    rates = list(islice(_rates_of_others(domain, tenant, pressure), lacking))
+    return None if len(rates) < lacking else max(highest, rates[-1])
 
 
-def _rates_of_others(domain: Scope, tenant: str | None, floor: int) -> Iterator[int]:
+def _rates_of_others(domain: Scope, tenant: str | None, pressure: PathPressure) -> Iterator[int]:
     """What the leaves that neither are idle, nor the asker's, nor called, are charged, lowest
     first."""
-    heap: list[tuple[int, int, Leaf | Branch | None]] = [(floor, 0, domain)]
+    heap: list[tuple[int, int, PathPressure, Leaf | Branch | None]] = [(0, 0, pressure, domain)]
     pushed = 0
     while heap:
-        lowest, _, node = heappop(heap)
+        lowest, _, pressure, node = heappop(heap)
         if node is None:
             yield lowest
             continue
         if isinstance(node, Leaf):
-            pushed += 1
-            heappush(heap, (uncapped_rate(node), pushed, None))
+            pushed -= 1
+            heappush(heap, (uncapped_rate(node), pushed, pressure, None))
             continue
         for member in node.members:
-            rate, owner = member.lowest_rates[:2]
+            owner = member.lowest_rates[1]
             if owner is None or (isinstance(member, Leaf) and owner == tenant):
                 continue
-            pushed += 1
-            heappush(heap, (max(lowest, rate), pushed, member))
+            pushed -= 1
+            least = max(lowest, _at_least(member, pressure))
+            heappush(heap, (least, pushed, with_book(pressure, member), member))

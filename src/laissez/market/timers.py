@@ -9,8 +9,9 @@ living. What the kinds are, when an entry of each is alive and what it does is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Any
 
 EXPIRY, FLOOR_STEP, HOLD_END, COMMIT_END, CALL_END = range(5)
@@ -24,11 +25,14 @@ IsAlive = Callable[[Any, int], bool]
 
 
 class Agenda:
-    __slots__ = ("_dead", "_is_alive", "heap")
+    __slots__ = ("_dead", "_is_alive", "acted", "heap")
 
     def __init__(self, is_alive: tuple[IsAlive, ...]) -> None:
         """`is_alive` has the question for each kind."""
         self.heap: list[Timer] = []
+        self.acted = 0
+        """How many things have fallen due since this agenda was made."""
+
         self._dead = 0
         self._is_alive = is_alive
 
@@ -54,20 +58,31 @@ class Agenda:
     def pop_due(self, at: int) -> Timer | None:
         """The next thing that falls due by `at`."""
         due = self.next()
-        return heappop(self.heap) if due is not None and due <= at else None
+        if due is None or due > at:
+            return None
+        self.acted += 1
+        return heappop(self.heap)
 
     def count_due(self, at: int, enough: int) -> int:
-        """How many things fall due by `at`; it stops counting when there are enough.
+        """How many things fall due by `at`; it stops counting when there are enough."""
+        return sum(1 for _ in islice(self._due(at), enough))
+
+    def is_step_due(self, at: int) -> bool:
+        """Does a floor step by `at`?"""
+        return any(kind == FLOOR_STEP for _, kind, _, _ in self._due(at))
+
+    def _due(self, at: int) -> Iterator[Timer]:
+        """What falls due by `at`, in no order.
 
         Below an entry of a heap there is nothing earlier, so only what is due is looked at.
         """
-        heap, found, ahead = self.heap, 0, [0]
-        while ahead and found < enough:
+        heap, ahead = self.heap, [0]
+        while ahead:
             place = ahead.pop()
             if place < len(heap) and heap[place][0] <= at:
-                found += self._stands(heap[place])
+                if self._stands(heap[place]):
+                    yield heap[place]
                 ahead += (2 * place + 1, 2 * place + 2)
-        return found
 
     def _stands(self, timer: Timer) -> bool:
         _, kind, sequence, subject = timer

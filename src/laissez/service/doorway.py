@@ -24,12 +24,11 @@ from laissez.model import ServiceCode
 from laissez.service.patience import VISITOR
 from laissez.service.reception import Reception
 from laissez.service.socket import FRAME_BYTES_MAX, TraderSocket
-from laissez.service.visitor import HANDSHAKE_S, Visitor
+from laissez.service.visitor import HANDSHAKE_S, HEAD_BYTES_MAX, Visitor
 
 PATH = b"/v1/stream"
 PING_AFTER_S = 20
 BEARER = "bearer "
-HEAD_BYTES_MAX = 16 * 1024
 READ_BYTES_MAX = 8 * 1024
 """So much is read at once: as many empty frames as are taken apart in a turn."""
 

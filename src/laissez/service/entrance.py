@@ -5,8 +5,9 @@ one more than there are descriptors for: some are kept for files, and strangers 
 the rest at most. A stranger is a connection that has shown no token yet: it may be in the middle
 of its TLS handshake, of its first request, or say nothing at all (`visitor`). When there are too
 many of them, the one that has been a stranger for longest is hung up on, of the address that has
-most; and likewise when too much of what they have said waits for its end. So a tenant gets in,
-however many others come and say nothing or half of something; and who has shown a token stays.
+most. So a tenant gets in, however many others come and say nothing or half of something; and who
+has shown a token stays. Likewise, when too much of what was said without a token waits for its end,
+the one goes of which something has waited for longest, of the address of which most does.
 
 A few are accepted at a time, others come between; and the time that it takes is paid for by all
 who arrive (`strangers`): when that is too much, new ones wait in the system's queue for a moment.
@@ -31,7 +32,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 
 from laissez.exchange.allowance import NS_PER_S
-from laissez.service.payers_queue import PayersQueue
+from laissez.service.payers_queue import REST_NS_LEAST, PayersQueue
 from laissez.service.strangers import Strangers
 from laissez.service.timed import in_timed_steps
 from laissez.service.visitor import HANDSHAKE_S, Visitor, has_gone
@@ -45,14 +46,11 @@ DESCRIPTORS_KEPT = 128
 ACCEPTED_AT_ONCE = 4
 """A few, then it is others' turn."""
 
-REST_NS_LEAST = 2_000_000
-"""The loop's timers know nothing shorter."""
-
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 BREATH_S = 0.1
 
 KEPT_BYTES_MAX = 8 << 20
-"""So much of what all strangers have said may wait for more: some hundred heads of the longest."""
+"""So much may wait for more of what was said without a token: some hundred heads of the longest."""
 
 
 def raise_descriptor_limit() -> int:
@@ -98,6 +96,9 @@ class Entrance:
 
         self.strangers = 0
         self._kept: Counter[str] = Counter()
+        self._keeping: dict[str, dict[Visitor, None]] = {}
+        """By address, too, whoever it is: first who has kept something for longest."""
+
         self.kept_bytes = 0
         self._breath: asyncio.TimerHandle | None = None
         self._is_open = True
@@ -205,14 +206,21 @@ class Entrance:
         return True
 
     def note_kept(self, visitor: Visitor, change: int) -> None:
-        """What is kept of strangers is bounded: the oldest goes of whom most is kept."""
-        self._kept[visitor.address] += change
-        if not self._kept[visitor.address]:
-            del self._kept[visitor.address]
+        """What is kept is bounded: of the address of which most is, the oldest goes. Who has shown
+        a token and then asks without one is kept like a stranger, and is not among them."""
+        address = visitor.address
         self.kept_bytes += change
-        while self.kept_bytes > KEPT_BYTES_MAX:
-            ((address, _),) = self._kept.most_common(1)
-            next(each for each in self._strangers[address] if each.kept_bytes).hang_up()
+        self._kept[address] += change
+        if visitor.kept_bytes:
+            self._keeping.setdefault(address, {})[visitor] = None
+        else:
+            del self._keeping[address][visitor]
+            if not self._keeping[address]:
+                del self._keeping[address], self._kept[address]
+        if change > 0:  # who goes for it ends here with less, and makes nobody else go
+            while self.kept_bytes > KEPT_BYTES_MAX:
+                ((most, _),) = self._kept.most_common(1)
+                next(iter(self._keeping[most])).hang_up()
 
     def recognize(self, visitor: Visitor) -> None:
         others = self._strangers.get(visitor.address, {})

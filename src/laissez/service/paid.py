@@ -29,19 +29,18 @@ from uvicorn.protocols.http import h11_impl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from laissez.exchange.access import Principal
+from laissez.exchange.allowance import TURN_NS
 from laissez.service.reception import Reception
 from laissez.service.strangers import Payer, Stranger
 from laissez.service.timed import in_timed_steps
-from laissez.service.visitor import HEAD_ENDS, HEAD_PIECES_MAX, Visitor
+from laissez.service.visitor import HEAD_BYTES_MAX, HEAD_ENDS, HEAD_PIECES_MAX, Visitor
 
 h11: Any = h11_impl.h11  # type: ignore[attr-defined]  # uvicorn's, as it is uvicorn's connection
 
 HTTP = "http"
-HEAD_SEARCHED_MAX = 16 * 1024
 PIECE_BYTES = 2 * 1024
 """So much is taken apart at once: hundreds of the smallest chunks, about a millisecond."""
 
-TURN_NS = 2_000_000
 STRANGERS_BYTES_MAX = 96 * 1024
 """So much of a stranger's may wait: a head and a body."""
 
@@ -155,8 +154,9 @@ class PaidHttp(H11Protocol):
 
     def _note_kept(self) -> None:
         """What waits here for more, as long as it is a stranger's: not what will be looked at in a
-        moment, or a tenant's would count before it was."""
-        if not (self._is_next_due or isinstance(self._payer, Principal)):
+        moment, or a tenant's would count before it was. A connection may be a stranger's again
+        after it was a tenant's."""
+        if not (self._has_left or self._is_next_due or isinstance(self._payer, Principal)):
             cycle: Any = self.cycle
             body = 0 if cycle is None else len(cycle.body)
             self._visitor.keep(len(self._held) + len(self.conn.trailing_data[0]) + body)
@@ -211,16 +211,17 @@ class PaidHttp(H11Protocol):
         self._is_answering = True
         super().on_response_complete()
         self._is_answering = False
+        self._note_kept()
 
     def _find_payer(self, arrived: bytes) -> None:
-        end = HEAD_ENDS.search(arrived, 0, HEAD_SEARCHED_MAX)
-        if end is None and len(arrived) < HEAD_SEARCHED_MAX:
+        end = HEAD_ENDS.search(arrived, 0, HEAD_BYTES_MAX)
+        if end is None and len(arrived) < HEAD_BYTES_MAX:
             self._head_pieces += 1
             if self._payer is None and self._head_pieces > HEAD_PIECES_MAX:
                 self._be_stranger()
             return
         self._head_pieces = 0
-        found = _TOKEN.search(arrived, 0, HEAD_SEARCHED_MAX if end is None else end.end())
+        found = _TOKEN.search(arrived, 0, HEAD_BYTES_MAX if end is None else end.end())
         principal = None
         if found is not None:
             principal = self._reception.exchange.authenticate(found[1].decode())
@@ -232,6 +233,7 @@ class PaidHttp(H11Protocol):
     def _be(self, principal: Principal) -> None:
         self._payer = principal
         self._refusals = 0
+        self._visitor.keep(0)
 
     def _be_stranger(self) -> None:
         self._payer = self._reception.strangers.at(self._visitor.address)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from laissez.exchange.access import Principal
+from laissez.service.listening_time import ListeningTime
 from laissez.service.paid import HTTP, PaidHttp, h11
 from laissez.service.reception import Reception
 from laissez.service.seldom_log import seldom_log
@@ -30,30 +30,6 @@ VISITOR = "visitor"
 # uvicorn warns of every connection that speaks no HTTP, and writes long tracebacks of every request
 # that fails: whoever knocks could fill the log.
 _errors_log = seldom_log("laissez.http")
-
-
-class ListeningTime:
-    """Something has to come in time; the time stands still while nobody listens."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, seconds: float, pass_by: Callable[[], object]
-    ) -> None:
-        self._loop = loop
-        self._pass_by = pass_by
-        self._left_s = seconds
-        self._timer: asyncio.TimerHandle | None = None
-        self._since_s = 0.0
-
-    def run(self) -> None:
-        if self._timer is None:
-            self._since_s = self._loop.time()
-            self._timer = self._loop.call_later(max(self._left_s, 0), self._pass_by)
-
-    def stand_still(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
-            self._left_s -= self._loop.time() - self._since_s
 
 
 class PatientHttp(PaidHttp):

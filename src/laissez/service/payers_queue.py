@@ -19,6 +19,7 @@ from laissez.exchange.allowance import NS_PER_S
 from laissez.service.strangers import Payer
 
 REST_NS_LEAST = 2_000_000
+"""The loop's timers know nothing shorter."""
 
 
 class Waiting(Protocol):

@@ -6,9 +6,9 @@ it is whole, or won't be soon, the connection is let in with what it has said so
 spoken its first byte lets it in, since what it says can't be read here; what the handshake takes is
 paid for then, because one that stops half-way has already cost most of that.
 
-Whoever arrives waits for its turn (`PayersQueue`): one at a time, and none while arrivals rest.
-Bytes of a head that is never finished are charged to the strangers of its address: while it may
-still be a tenant's, nobody else has to wait for it.
+Whoever arrives waits for its turn (`PayersQueue`): one at a time, and none while arrivals rest, and
+that time is not its own. Bytes of a head that is never finished are charged to the strangers of its
+address: while it may still be a tenant's, nobody else has to wait for it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import socket
 from time import monotonic_ns
 from typing import Protocol
 
+from laissez.service.listening_time import ListeningTime
 from laissez.service.payers_queue import PayersQueue
 from laissez.service.strangers import Strangers
 
@@ -78,7 +79,7 @@ class Visitor:
         self._said = b""
         self._pieces = 0
         self._loop = asyncio.get_running_loop()
-        self._patience: asyncio.TimerHandle | None = None
+        self._patience: ListeningTime | None = None
         self._is_listened_to = False
         self._has_gone = False
 
@@ -86,17 +87,21 @@ class Visitor:
 
     def wait(self) -> None:
         """Nothing is done before it speaks; that has an end."""
-        self._patience = self._loop.call_later(HANDSHAKE_S, self.hang_up)
+        self._patience = ListeningTime(self._loop, HANDSHAKE_S, self.hang_up)
         self._listen()
 
     def _listen(self) -> None:
         self._is_listened_to = True
         self._loop.add_reader(self.connection, self._arrive)
+        if self._patience is not None:
+            self._patience.run()
 
     def _listen_no_more(self) -> None:
         if self._is_listened_to:
             self._is_listened_to = False
             self._loop.remove_reader(self.connection)
+            if self._patience is not None:
+                self._patience.stand_still()
 
     def _arrive(self) -> None:
         self._listen_no_more()
@@ -146,9 +151,9 @@ class Visitor:
         self._door.let_in(self)
 
     def _wait_no_more(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        patience, self._patience = self._patience, None
+        if patience is not None:
+            patience.stand_still()
 
     # From then on -----------------------------------------------------------------------------
 
