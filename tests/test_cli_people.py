@@ -10,16 +10,21 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
+from counter import NOON_US, US_PER_S, CounterClient
 from laissez.cli.main import cli
 from laissez.cli.tenant.waiting import WaitingLine
-from laissez.cli.terminal import amounts
+from laissez.cli.terminal import amounts, output
 from laissez.client.bulk import Outcomes
 from laissez.client.errors import ConnectionFailed, Unauthenticated
 from laissez.model import (
+    ChangeFloor,
+    ChangeGuard,
     CordonScope,
     Instruction,
+    NameLevels,
     OfferResource,
     Placed,
+    PlaceOrder,
     Quote,
     Release,
     TokenInfo,
@@ -589,6 +594,111 @@ def test_completion_is_silent(shop: Shop, capfd: pytest.CaptureFixture[str]) -> 
     shop.connect_with(fail)
     assert completed("quote", "h") == []
     assert asked == [1.0] and capfd.readouterr() == ("", "")
+
+
+def test_completion_offers_levels(shop: Shop) -> None:
+    """Those of the tree that was typed, at and under the scope; never that of single resources."""
+    shop.operator.do(NameLevels("h100", ("zone", "rack", "gpu")))
+    shop.operator.do(OfferResource("b200/x/y"))
+    shop.operator.do(NameLevels("b200", ("island", "gpu")))
+    assert completed("buy", "h100", "--count", "2", "--within", "") == ["h100", "rack", "zone"]
+    assert completed("buy", "h100/east", "--within", "") == ["rack", "zone"]
+    assert completed("quote", "b200", "--within", "i") == ["island"]
+    assert completed("buy", "--within", "") == ["b200", "h100", "island", "rack", "zone"]
+
+
+# --- several at once ----------------------------------------------------------------------------
+
+
+def called_gang(shop: Shop) -> CounterClient:
+    """Of two that are wanted, one is free and the other is called; the notice is of ten seconds."""
+    shop.operator.do(ChangeGuard("h100", notice=10 * US_PER_S))
+    shop.operator.do(NameLevels("h100", ("zone", "rack", "gpu")))
+    shop.counter.client("tenant", "bio").do(PlaceOrder("h100/east/r1/g0", 2_000_000, 2_500_000))
+    return shop.become("tenant", "ml")
+
+
+PAIR = ("buy", "h100", "--count", "2", "--within", "rack", "--limit", "3")
+
+
+def test_what_is_promised_is_told_apart(shop: Shop) -> None:
+    """One is here, the other comes: so it is not filled yet, and with --wait it is at the end."""
+    called_gang(shop)
+    result = shop.run(*PAIR)
+    assert result.exit_code == 3
+    told = "1 of 2 filled; 1 promised, here by 22:13:30 (in 10s) at the latest\n"
+    assert result.stdout.endswith(told)
+    assert "what is promised comes by itself" in result.stderr
+    shop.run("release", "--all", "--yes")
+    shop.counter.sleep_s(10)
+    shop.run("release", "--all", "--yes")
+    called_gang(shop)
+    bought = shop.json(*PAIR, "--wait", "1m")
+    assert (len(bought["filled"]), bought["promised"]) == (2, [])
+    assert shop.counter.now < NOON_US + 60 * US_PER_S, "no longer than it took"
+
+
+def test_a_promise_that_can_not_be_kept_is_not_waited_for(shop: Shop) -> None:
+    """Nobody is told when what was promised is taken off the market: it is noticed when it is not
+    there in time, and what was won stays."""
+    called_gang(shop)
+    shop.counter.later(lambda: shop.operator.do(WithdrawResource("h100/east/r1/g0")))
+    bought = shop.json(*PAIR, "--wait", "1m", exit_code=3)
+    assert [each["resource"] for each in bought["filled"]] == ["h100/east/r1/g1"]
+    assert (bought["promised"], bought["waiting"], bought["unknown"]) == ([], [], [])
+    assert shop.counter.now < NOON_US + 30 * US_PER_S
+
+
+def test_a_single_order_that_was_promised_waits_again(shop: Shop) -> None:
+    """What was promised to it left the market, and it is placed again: it waits, and is told so."""
+    called_gang(shop)
+    shop.operator.do(ChangeFloor("h100", 2_600_000))
+    shop.operator.do(ChangeFloor("h100", 2_000_000))
+    words = ("buy", "h100/east/r1/g0", "--price", "3")
+    shop.counter.later(lambda: shop.operator.do(CordonScope("h100/east/r1/g0")))
+    shop.counter.later(lambda: shop.operator.do(WithdrawResource("h100/east/r1/g0")))
+    bought = shop.json(*words, "--wait", "5s", exit_code=3)
+    assert bought["promised"] == [] and [each["order"] for each in bought["waiting"]]
+
+
+def test_what_is_no_longer_told_is_looked_for(shop: Shop) -> None:
+    """Where the stream does not keep that what was promised has come, it is among the holdings."""
+    called_gang(shop)
+    rival = shop.counter.client("tenant", "bio")
+
+    def leave_unseen() -> None:
+        rival.do(Release("h100/east/r1/g0"))
+        shop.counter.told.clear()
+        shop.counter.forgotten = shop.counter.sequence
+
+    shop.counter.later(leave_unseen)
+    bought = shop.json(*PAIR, "--wait", "1m")
+    assert len(bought["filled"]) == 2
+
+
+def test_every_screen_fits_80_columns(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is called, promised, bound and waited for, where somebody reads it."""
+    monkeypatch.setattr(output, "_width", lambda: 80)
+    client = called_gang(shop)
+    shop.operator.do(ChangeGuard("h100", notice=10 * US_PER_S, commit=3_600 * US_PER_S))
+    screens = [shop.text(*PAIR, exit_code=3)]
+    client.do(PlaceOrder("h100", None, 2_500_000, "a-longer-name-of-mine", None, 2, 3))
+    screens += [
+        shop.text(*words)
+        for words in (
+            ("quote", "h100", "--count", "2", "--within", "rack"),
+            ("orders",),
+            ("holdings",),
+            ("status",),
+        )
+    ]
+    shop.become("tenant", "bio")
+    screens.append(shop.text("holdings"))
+    shop.become("operator")
+    screens += [shop.text("guard", "show"), shop.text("orders"), shop.text("holdings")]
+    for screen in screens:
+        tables = [line for line in screen.splitlines() if ": " not in line]
+        assert max(map(len, tables)) <= 80, screen
 
 
 # --- the rooms ----------------------------------------------------------------------------------

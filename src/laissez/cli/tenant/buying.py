@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from laissez.cli.tenant.gangs import check_terms, say_gang_preview
-from laissez.cli.tenant.purchase import Purchase, Wanted
+from laissez.cli.tenant.purchase import Purchase, WhatToBuy
 from laissez.cli.tenant.trying import check_is_tenant, check_tree, say_if_unseen
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_rate
@@ -126,7 +126,7 @@ def buy(
                     say_preview(client, place, price, limit, count, as_json=as_json)
             return
         until = None if expires is None else clock.now_us() + expires
-        wanted = Wanted(place, count, is_gang, level_within)
+        wanted = WhatToBuy(place, count, is_gang, level_within)
         purchase = Purchase(client, wanted, as_json=as_json)
         try:
             purchase.order(price, limit, until)

@@ -16,7 +16,7 @@ from laissez.cli.tenant.trying import say_if_unseen
 from laissez.cli.terminal.amounts import show_rate
 from laissez.cli.terminal.documents import Previewed
 from laissez.cli.terminal.levels import (
-    LevelNames,
+    NamedLevels,
     in_one,
     levels_for_several,
     names_in,
@@ -53,7 +53,7 @@ def check_terms(
         raise click.UsageError(f"say what you would pay an hour: --limit 3.20{more}")
 
 
-def level_hint(levels: LevelNames, scope: str, within: int | str | None, code: str) -> str:
+def level_hint(levels: NamedLevels, scope: str, within: int | str | None, code: str) -> str:
     """What to say beside a refusal because of a level or of how many there are in it."""
     known = levels_for_several(levels, scope)
     if code == Code.BAD_WITHIN and known:
@@ -68,7 +68,7 @@ def level_hint(levels: LevelNames, scope: str, within: int | str | None, code: s
 
 
 @contextmanager
-def near_levels_shown(levels: LevelNames, scope: str, within: int | str | None) -> Iterator[None]:
+def near_levels_shown(levels: NamedLevels, scope: str, within: int | str | None) -> Iterator[None]:
     """A refusal because of a level says which one may have been meant."""
     try:
         yield
@@ -78,7 +78,7 @@ def near_levels_shown(levels: LevelNames, scope: str, within: int | str | None) 
 
 
 def quote_of_several(
-    client: Client, scope: str, count: int, within: int | str | None, levels: LevelNames
+    client: Client, scope: str, count: int, within: int | str | None, levels: NamedLevels
 ) -> Quoted | None:
     """None where whoever asks may not see it; a wrong level says which one was meant."""
     try:
@@ -90,7 +90,7 @@ def quote_of_several(
         raise
 
 
-def why_gang_waits(order: OpenOrder, quote: Quoted | None, levels: LevelNames) -> str:
+def why_gang_waits(order: OpenOrder, quote: Quoted | None, levels: NamedLevels) -> str:
     """What a gang waits for, and what would help, for who has never heard of one."""
     where = in_one(levels, order.scope, order.within)
     wanted = f"{order.count:,} {where}"
@@ -152,7 +152,7 @@ def _forecast(
     within: int | str | None,
     limit: int,
     quote: Quoted | None,
-    levels: LevelNames,
+    levels: NamedLevels,
 ) -> str:
     wanted = f"{count:,} {in_one(levels, scope, within)}"
     rests = (

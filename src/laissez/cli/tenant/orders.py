@@ -27,7 +27,7 @@ from laissez.cli.terminal.completing import (
     complete_within,
 )
 from laissez.cli.terminal.documents import ExplainedOrder
-from laissez.cli.terminal.levels import LevelNames, level_of, so_many
+from laissez.cli.terminal.levels import NamedLevels, level_of, so_many
 from laissez.cli.terminal.nearby import near_names_shown, scope_meant, tenant_meant
 from laissez.cli.terminal.output import (
     ask,
@@ -104,7 +104,7 @@ def quote(scopes: tuple[str, ...], count: int, within: str | None, as_json: bool
 
 
 def _quote(
-    client: Client, scope: str, count: int, within: int | str | None, levels: LevelNames
+    client: Client, scope: str, count: int, within: int | str | None, levels: NamedLevels
 ) -> Quoted:
     """Whoever sees everything is told when a scope is empty: the name may be mistyped. Anybody else
     is refused what is not there."""
@@ -166,7 +166,7 @@ def orders(why: bool, tenant: str | None, as_json: bool) -> None:
             say(f"{order.order}: {reason}")
 
 
-def _say_orders(found: Sequence[OpenOrder], levels: LevelNames, now_us: int) -> None:
+def _say_orders(found: Sequence[OpenOrder], levels: NamedLevels, now_us: int) -> None:
     has_gangs = any(order.count > 1 for order in found)
     columns = ["order", "tenant", "scope", "price", "limit", "expires"]
     rows = [_cells(order, now_us) for order in found]
@@ -185,7 +185,7 @@ def _say_promises(promised: Sequence[Promise], now_us: int) -> None:
     say_table(*columns, rows=rows, nothing="nothing is promised")
 
 
-def _why(client: Client, order: OpenOrder, levels: LevelNames) -> str:
+def _why(client: Client, order: OpenOrder, levels: NamedLevels) -> str:
     if order.count == 1:
         return client.why(order.order)
     quoted = quote_of_several(client, order.scope, order.count, order.within, levels)

@@ -58,7 +58,7 @@ US_PER_S = 1_000_000
 LATE_US = US_PER_S
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WhatToBuy(msgspec.Struct, frozen=True):
     """So many under a scope: by single orders, or as a gang within a level."""
 
     scope: str
@@ -68,7 +68,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Purchase:
-    def __init__(self, client: Client, wanted: Wanted, *, as_json: bool) -> None:
+    def __init__(self, client: Client, wanted: WhatToBuy, *, as_json: bool) -> None:
         self._client = client
         self._wanted = wanted
         self._as_json = as_json
@@ -180,7 +180,7 @@ class Purchase:
         order = event.order
         if isinstance(event, Filled):
             self._won.setdefault(order, {})[event.resource] = event
-            self._is_here(order, event.resource)
+            self._comes_no_more(order, event.resource)
         elif isinstance(event, Promised):
             if event.resource not in self._won.get(order, ()):
                 self._coming.setdefault(order, {})[event.resource] = event
@@ -190,7 +190,7 @@ class Purchase:
             self._placed[order] = event
             self._coming.pop(order, None)
 
-    def _is_here(self, order: str, resource: str) -> None:
+    def _comes_no_more(self, order: str, resource: str) -> None:
         coming = self._coming.get(order, {})
         coming.pop(resource, None)
         if not coming:
@@ -200,11 +200,18 @@ class Purchase:
         """Not all was told: the end of a promise that is not kept never is."""
         live = {each.order for each in self._client.orders()}
         promised = {(each.order, each.resource) for each in self._client.promises()}
+        held = {each.resource: each for each in self._client.holdings()}
         for each in self._promised:
-            if (each.order, each.resource) not in promised:
-                self._is_here(each.order, each.resource)
-                if each.order not in self._won and each.order not in live:
-                    self._unknown.append(each.order)
+            order, resource = each.order, each.resource
+            if (order, resource) in promised:
+                continue
+            if resource in held:
+                mine = held[resource]
+                self._note_own(Filled(mine.since, order, resource, mine.attributes))
+                continue
+            self._comes_no_more(order, resource)
+            if order not in {*self._won, *self._coming, *live}:
+                self._unknown.append(order)
         for order in self._waiting:
             if order not in live:
                 self._unknown.append(order)

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from laissez.cli.terminal import clock
 from laissez.cli.terminal.amounts import show_duration, show_rate
-from laissez.cli.terminal.levels import LevelNames, so_many
+from laissez.cli.terminal.levels import NamedLevels, so_many
 from laissez.cli.terminal.output import printable
 from laissez.client import Client
 from laissez.client.errors import LaissezError
@@ -38,7 +38,7 @@ class WaitingLine:
         length_us: int,
         filled: Callable[[], str],
         promised: Callable[[], str],
-        levels: LevelNames,
+        levels: NamedLevels,
     ) -> None:
         self.scope = scope
         self.quote: Quote | None = None

@@ -64,8 +64,9 @@ def complete_within(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """The levels under the scope that was typed, or under all trees where there is none yet."""
-    given = context.params.get("scope") or context.params.get("scopes") or ()
-    scopes = (given,) if isinstance(given, str) else tuple(given)
+    given = context.params.get("scope") or context.params.get("scopes")
+    # Where the value of an option is what is missing, click has not come to the arguments yet.
+    scopes = (given,) if isinstance(given, str) else tuple(given or context.args)
 
     def names_of(client: Client, _: str) -> Iterable[str]:
         status = client.status()

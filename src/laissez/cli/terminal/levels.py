@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from laissez.model.paths import tree_of
 
-LevelNames = Mapping[str, Sequence[str]]
+NamedLevels = Mapping[str, Sequence[str]]
 
 
 def names_in(path: str) -> int:
@@ -22,14 +22,14 @@ def level_of(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def levels_for_several(levels: LevelNames, scope: str) -> list[str]:
+def levels_for_several(levels: NamedLevels, scope: str) -> list[str]:
     """The levels at and under a scope in which there can be several: all but the resources'."""
     tree = tree_of(scope)
     named = levels.get(tree, ())
     return [tree, *named][names_in(scope) - 1 : -1] if named else []
 
 
-def within_of(levels: LevelNames, scope: str, within: int | str | None) -> int | None:
+def within_of(levels: NamedLevels, scope: str, within: int | str | None) -> int | None:
     """How many names the path of a domain has; None if that is not known."""
     if not isinstance(within, str):
         return names_in(scope) if within is None else within
@@ -37,7 +37,7 @@ def within_of(levels: LevelNames, scope: str, within: int | str | None) -> int |
     return all_names.index(within) + 1 if within in all_names else None
 
 
-def in_one(levels: LevelNames, scope: str, within: int | str | None) -> str:
+def in_one(levels: NamedLevels, scope: str, within: int | str | None) -> str:
     """`in one host of h100`, or `under h100` where the scope itself is the domain."""
     names = within_of(levels, scope, within)
     if names == names_in(scope):
@@ -45,7 +45,7 @@ def in_one(levels: LevelNames, scope: str, within: int | str | None) -> str:
     return f"in one {_level_name(levels, scope, within, names)} of {scope}"
 
 
-def so_many(levels: LevelNames, scope: str, count: int, within: int | str | None) -> str:
+def so_many(levels: NamedLevels, scope: str, count: int, within: int | str | None) -> str:
     """In a table, beside the scope: `8 in one host`, `8 at once`."""
     if count == 1:
         return "1"
@@ -55,7 +55,9 @@ def so_many(levels: LevelNames, scope: str, count: int, within: int | str | None
     return f"{count:,} in one {_level_name(levels, scope, within, names)}"
 
 
-def _level_name(levels: LevelNames, scope: str, within: int | str | None, names: int | None) -> str:
+def _level_name(
+    levels: NamedLevels, scope: str, within: int | str | None, names: int | None
+) -> str:
     named = [tree_of(scope), *levels.get(tree_of(scope), ())]
     if names is None or not 1 <= names <= len(named):
         return within if isinstance(within, str) else f"part of {names} names"
