@@ -70,6 +70,10 @@ def test_an_interrupted_drain_says_what_stays(shop: Shop) -> None:
     shop.become("operator")
     shop.counter.later(interrupt)
     told = shop.error("topology", "drain", "h100/east/r1", "--yes", exit_code=130)
+    shown = shop.text("topology", "show")
+    assert "h100/east/r1 is cordoned, and what is held there is withdrawn at 22:23:20" in shown
+    until = shop.counter.now + 599 * US_PER_S
+    assert shop.json("topology", "show")["drains_until_us"] == {"h100/east/r1": until}
     assert "is withdrawn at 22:23:20; 'laissez topology uncordon h100/east/r1' calls it off" in told
     assert shop.operator.floors().cordons == ("h100/east/r1",)
 
@@ -331,6 +335,11 @@ def test_what_is_near_or_removed_is_suggested(shop: Shop) -> None:
     shop.run("buy", "h100/east/r1", "--price", "2")
     words = ("buy", "--near", "h100/east/r1/g7", "--level", "rack", "--limit", "3")
     assert "did you mean h100/east/r1/g0?" in shop.error(*words, exit_code=2)
+    shop.operator.do(NameLevels("h100", ("zone", "rack", "gpu")))
+    words = ("buy", "--near", "h100/east/r1/g0", "--level", "rak", "--limit", "3")
+    assert "did you mean rack?" in shop.error(*words, exit_code=2)
+    several = ("--level", "zone", "--count", "2", "--limit", "3")
+    assert shop.json("buy", "--near", "h100/east/r1/g0", *several)["scope"] == "h100/east"
     shop.become("operator")
     shop.counter.webhooks.append(WebhookInfo("wh-12", "https://a.example/", 0, None))
     told = shop.error("webhooks", "remove", "wh-21", exit_code=1)

@@ -45,9 +45,15 @@ COMMANDS: tuple[tuple[str, tuple[CommandEntry, ...]], ...] = (
     (
         "Buying",
         (
-            CommandEntry("quote", "tenant.orders", "Say what a resource would cost now."),
+            CommandEntry(
+                "quote",
+                "tenant.orders",
+                "Say what a resource would cost now, or several at once.",
+            ),
             CommandEntry("buy", "tenant.buying", "Order resources under a scope."),
-            CommandEntry("orders", "tenant.orders", "List the orders that wait."),
+            CommandEntry(
+                "orders", "tenant.orders", "List the orders that wait, and what is promised."
+            ),
             CommandEntry("amend", "tenant.orders", "Change the terms of an order."),
             CommandEntry("cancel", "tenant.orders", "End orders."),
         ),

@@ -140,7 +140,7 @@ def _availability_of_several(quote: Quoted) -> str:
 )
 @json_option
 def orders(why: bool, tenant: str | None, as_json: bool) -> None:
-    """List the orders that wait, and what is promised to orders.
+    """List the orders that wait, and what is promised.
 
     What somebody else still holds, under notice, is promised to the order that won it: it comes
     when the notice is over, or as soon as it is left. With --json what is promised follows the

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from laissez.model.events import Amended, Placed, Promised
 from laissez.model.instructions import ChangeFloor, ChangeGuard, NameLevels
 from laissez.model.message import Message
@@ -90,10 +92,14 @@ class WouldRelease(Message, frozen=True):
 
 
 class Topology(Message, frozen=True):
-    """What the market has, and the scopes that are cordoned: all, or what concerns one scope."""
+    """What the market has, and the scopes that are cordoned: all, or what concerns one scope.
+
+    Drains are cordons with a deadline.
+    """
 
     resources: tuple[Resource, ...]
     cordons: tuple[str, ...]
+    drains: dict[str, int] = msgspec.field(default_factory=dict, name="drains_until_us")
 
 
 class TopologyPlan(Message, frozen=True):
