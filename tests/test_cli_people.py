@@ -17,7 +17,6 @@ from laissez.cli.terminal import amounts, output
 from laissez.client.bulk import Outcomes
 from laissez.client.errors import ConnectionFailed, Unauthenticated
 from laissez.model import (
-    ChangeFloor,
     ChangeGuard,
     CordonScope,
     Instruction,
@@ -661,13 +660,13 @@ def test_a_promise_that_can_not_be_kept_is_not_waited_for(shop: Shop) -> None:
 def test_a_single_order_that_was_promised_waits_again(shop: Shop) -> None:
     """What was promised to it left the market, and it is placed again: it waits, and is told so."""
     called_gang(shop)
-    shop.operator.do(ChangeFloor("h100", 2_600_000))
-    shop.operator.do(ChangeFloor("h100", 2_000_000))
-    words = ("buy", "h100/east/r1/g0", "--price", "3")
-    shop.counter.later(lambda: shop.operator.do(CordonScope("h100/east/r1/g0")))
-    shop.counter.later(lambda: shop.operator.do(WithdrawResource("h100/east/r1/g0")))
-    bought = shop.json(*words, "--wait", "5s", exit_code=3)
-    assert bought["promised"] == [] and [each["order"] for each in bought["waiting"]]
+    shop.counter.client("tenant", "dan").do(PlaceOrder("h100/east/r1/g1", 2_000_000, 9_000_000))
+    words = ("buy", "h100/east/r1", "--price", "3", "--wait")
+    assert len(shop.json(*words, "2s", exit_code=3)["promised"]) == 1
+    shop.run("release", "h100/east/r1/g0", "--yes")
+    shop.counter.later(lambda: None, lambda: shop.operator.do(WithdrawResource("h100/east/r1/g0")))
+    bought = shop.json(*words, "5s", exit_code=3)
+    assert (bought["promised"], len(bought["waiting"])) == ([], 1)
 
 
 def test_what_is_no_longer_told_is_looked_for(shop: Shop) -> None:
