@@ -5,8 +5,8 @@ more than the retention limit if somebody holds it, `NEVER` while it is protecte
 are is left out, and what else its holder has ordered, so that an ask is the same for all: what is
 found here may fit, what is not found does not fit.
 
-A `Level` is one length of path in one tree: its domains are the scopes with so many names. For each
-number of leaves that gangs ask for there, a `Rung` keeps of every domain the ask of the k-th
+A `GangLevel` is one length of path in one tree: its domains are the scopes with so many names. For
+each number of leaves that gangs ask for there, a `Rung` keeps of every domain the ask of the k-th
 cheapest leaf and the least that k leaves would take from their holders, and of every branch above
 the least of these below it. A search enters only what may hold something better than it has found.
 
@@ -66,7 +66,7 @@ def rung_of(count: int) -> int:
     return count >> shift << shift
 
 
-class Wanted(Protocol):
+class WantedLeaves(Protocol):
     """The leaves of one domain that somebody could have."""
 
     def least(self, count: int) -> Least: ...
@@ -100,7 +100,7 @@ class WideWanted(NamedTuple):
         return self.limits[lost - 1] + 1, sum(self.limits[: min(lost, SMALL)]), self.idle
 
 
-class Level:
+class GangLevel:
     """The domains of one tree whose paths have `within` names, and the gangs that wait there.
 
     `sizes` has the number of leaves of each domain, and of each branch above the most that one
@@ -199,7 +199,7 @@ class Level:
             limits = self.limits[domain] = SortedList(held)
         return limits
 
-    def wanted(self, domain: Scope, freed: Leaf | None = None) -> Wanted:
+    def wanted(self, domain: Scope, freed: Leaf | None = None) -> WantedLeaves:
         """The leaves of a domain that somebody could have; `freed` is one that counts as idle."""
         if self.is_small(domain):
             return read_small(domain, freed)
@@ -255,7 +255,7 @@ class Rung:
 
     __slots__ = ("count", "level", "lowest", "stale", "waiting")
 
-    def __init__(self, level: Level, count: int) -> None:
+    def __init__(self, level: GangLevel, count: int) -> None:
         self.level = level
         self.count = count
         self.waiting: list[Gang] = []

@@ -2,8 +2,8 @@
 
 A called holding is protected: nothing else takes it, no gang finds it open, no quote counts it, and
 its limit stays. It is charged that limit, the most that its holder said it would pay, so the meters
-do not matter meanwhile: what they have counted is noted at the beginning (`Call.reading`) and, if
-the call ends and the holder stays, at the end (`Leaf.past_calls`).
+do not matter meanwhile: what they have counted is noted at the beginning (`RunningCall.reading`)
+and, if the call ends and the holder stays, at the end (`Leaf.past_calls`).
 
 What called it, an order or a gang, is gone from where it waited: the leaf is promised to it. Its
 tenant may give the promise back, at the price of having won and left at once.
@@ -14,8 +14,8 @@ from __future__ import annotations
 from laissez.market.book import Order
 from laissez.market.charges import metered
 from laissez.market.gangs import note_ask
-from laissez.market.handover import remove_order, settle_with
-from laissez.market.nodes import Call, Leaf
+from laissez.market.handover import remove_order
+from laissez.market.nodes import Leaf, RunningCall
 from laissez.market.state import State
 from laissez.market.steps import NEVER
 from laissez.market.summaries import pressure_changed, weakest_changed
@@ -33,7 +33,7 @@ def call(
     if order is not None and order.id in state.orders:
         remove_order(state, order)
     until = state.now + notice
-    leaf.call = Call(state.now, until, reason, state.next_sequence(), order)
+    leaf.call = RunningCall(state.now, until, reason, state.next_sequence(), order)
     leaf.call.reading = metered(leaf, state.now)
     state.agenda.add(until, CALL_END, leaf.call.sequence, leaf)
     limit = leaf.limit if leaf.weakest is leaf else None
@@ -90,6 +90,7 @@ def give_back(state: State, leaf: Leaf, events: list[Event]) -> None:
     commit, now = leaf.parent.tree.guard.commit, state.now
     if commit:
         owed = order.price * commit
-        settle_with(state, state.account(order.tenant), owed)
+        state.account(order.tenant).settled += owed
+        state.revenue_settled += owed
         segments = Segments(((now, now + commit, order.price, "commit"),))
         events.append(Settled(now, order.tenant, leaf.path, now, owed, segments))

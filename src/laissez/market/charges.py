@@ -14,7 +14,7 @@ once: a hold remembers how much it has spared, and up to when that is counted.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
@@ -148,7 +148,8 @@ class ChargeTrace:
         left_out = 0
         pieces = self._pieces_backwards(count * CHANGES_PER_SEGMENT)
         for before, (start, end, floor, price) in pieces:
-            left_out = before
+            # A call makes up to two segments more of what there is before it.
+            left_out = before + 2 * bisect_left(self.calls, start, key=itemgetter(0))
             for segment in reversed(self._segments_of(start, end, floor, price)):
                 _join(segments, segment)
             if len(segments) > count:

@@ -12,9 +12,9 @@ is filled as soon as a command has done the rest of its work, then the best of t
 
 from __future__ import annotations
 
-from laissez.market.book import Book, Order
+from laissez.market.book import Order
 from laissez.market.calls import call, drop_promise
-from laissez.market.gangs import Candidate, best_candidate, choose, collect, rank
+from laissez.market.gangs import FittingGang, best_candidate, choose, collect, rank
 from laissez.market.handover import hand_over, remove_order
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_and_winner, floor_at, uncapped_rate
@@ -42,7 +42,7 @@ def lose(state: State, leaf: Leaf, reason: Reason, events: list[Event]) -> None:
     elif reason == "floor":
         _lose_to_floor(state, leaf, events)
     else:
-        while leaf.call is None and not _lose_to_best(state, leaf, None, events):
+        while displace(state, leaf, None, events) is None:
             pass
 
 
@@ -60,42 +60,35 @@ def _lose_to_floor(state: State, leaf: Leaf, events: list[Event]) -> None:
     call(state, leaf, "floor", None, events)
 
 
-def displace(state: State, leaf: Leaf, newcomer: Order, events: list[Event]) -> bool:
-    """Let a holder lose a leaf to the best of all, among them an order that is posted nowhere yet;
-    whether that order has it."""
-    return _lose_to_best(state, leaf, newcomer, events) is newcomer
-
-
-def _lose_to_best(
-    state: State, leaf: Leaf, newcomer: Order | None, events: list[Event]
-) -> Order | None:
-    """Let a holder lose a leaf to whoever comes first; None if that is a gang that fits without
-    it, and the leaf is where it was."""
+def displace(state: State, leaf: Leaf, newcomer: Order | None, events: list[Event]) -> Order | None:
+    """Let a holder lose a leaf to whoever comes first, perhaps an order that is posted nowhere yet;
+    None if that is a gang that fits without it, and the leaf is where it was."""
     books, best = books_and_winner(leaf)
-    if newcomer is not None and (best is None or rank(newcomer) < rank(best)):
+    if newcomer is not None and (best is None or _beats(newcomer, best)):
         best = newcomer
-    candidate = best_candidate(state, leaf, best) if state.levels else None
-    if candidate is None:
-        assert best is not None
-        _take(state, leaf, best, events, books)
-        return best
-    fill(state, candidate, events, freed=leaf, reason="outbid", is_called=True)
-    return candidate.gang if leaf in candidate.leaves else None
-
-
-def _take(
-    state: State, leaf: Leaf, order: Order, events: list[Event], books: list[Book] | None = None
-) -> None:
-    """Take a held leaf for an order or gang, or have it promised where there is notice."""
-    if leaf.parent.tree.guard.notice and leaf.owner != order.tenant:
-        call(state, leaf, "outbid", order, events)
+    if state.levels:
+        candidate = best_candidate(state, leaf, best)
+        if candidate is not None:
+            fill(state, candidate, events, freed=leaf, reason="outbid", is_called=True)
+            return candidate.gang if leaf in candidate.leaves else None
+    assert best is not None
+    if leaf.parent.tree.guard.notice and leaf.owner != best.tenant:
+        call(state, leaf, "outbid", best, events)
     else:
-        hand_over(state, leaf, order, "outbid", events, books)
+        hand_over(state, leaf, best, "outbid", events, books)
+    return best
+
+
+def _beats(order: Order, incumbent: Order) -> bool:
+    """Does a new order win over the best of those that were there before it?"""
+    if order.limit != incumbent.limit:
+        return order.limit > incumbent.limit
+    return order.scope.count("/") > incumbent.scope.count("/")
 
 
 def fill(
     state: State,
-    candidate: Candidate,
+    candidate: FittingGang,
     events: list[Event],
     *,
     freed: Leaf | None = None,
@@ -115,8 +108,10 @@ def fill(
             hand_over(state, leaf, gang, reason, events)
         elif leaf.owner is None:
             hand_over(state, leaf, gang, "idle", events)
+        elif leaf.parent.tree.guard.notice and leaf.owner != gang.tenant:
+            call(state, leaf, "outbid", gang, events)
         else:
-            _take(state, leaf, gang, events)
+            hand_over(state, leaf, gang, "outbid", events)
     state.forget_if_unused(state.account(gang.tenant))
 
 
@@ -130,9 +125,11 @@ def fill_gangs(state: State, events: list[Event]) -> None:
         searches, notes.searches = notes.searches, {}
         for gang in sorted(searches, key=rank):
             del searches[gang]
-            leaves = choose(state, gang) if gang.live else None
+            # At the instant of its end a gang is dead before all else, also before that is said.
+            is_over = not gang.live or gang.expires == state.now
+            leaves = None if is_over else choose(state, gang)
             if leaves is not None:
-                fill(state, Candidate(gang, leaves), events)
+                fill(state, FittingGang(gang, leaves), events)
                 break
         notes.searches |= searches
 

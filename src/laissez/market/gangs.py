@@ -21,7 +21,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from laissez.market.asks import Level, floor_below
+from laissez.market.asks import GangLevel, floor_below
 from laissez.market.book import Gang, Order
 from laissez.market.nodes import Branch, Leaf, Scope, leaves_under
 from laissez.market.path import floor_at, rate_for
@@ -38,7 +38,7 @@ Position = tuple[int, ...]
 _limit = attrgetter("limit")
 
 
-class Fit(NamedTuple):
+class DomainFit(NamedTuple):
     """The leaves of one domain that a gang would take, in tree order, and what is compared between
     domains: the sum of the limits that it displaces, then the number of idle leaves."""
 
@@ -47,7 +47,7 @@ class Fit(NamedTuple):
     leaves: list[Leaf]
 
 
-class Candidate(NamedTuple):
+class FittingGang(NamedTuple):
     """A gang that fits, and the leaves that it takes."""
 
     gang: Gang
@@ -110,7 +110,7 @@ def note_order_gone(state: State, order: Order, node: Leaf | Scope) -> None:
             state.notes.searches[gang] = None
 
 
-def _waiting(levels: dict[int, Level]) -> Iterator[Gang]:
+def _waiting(levels: dict[int, GangLevel]) -> Iterator[Gang]:
     for level in levels.values():
         for rung in level.rungs.values():
             yield from rung.waiting
@@ -129,7 +129,7 @@ def collect(state: State) -> None:
     """Make of leaves that are freer than before the gangs that may fit because of them."""
     notes = state.notes
     freer, notes.freer = notes.freer, {}
-    between: dict[tuple[Level, Scope], tuple[int, int]] = {}
+    between: dict[tuple[GangLevel, Scope], tuple[int, int]] = {}
     for leaf, before in freer.items():
         if leaf.up is None:  # withdrawn since
             continue
@@ -172,7 +172,7 @@ def rank(order: Order) -> tuple[int, int, int]:
     return -order.limit, -order.scope.count("/"), order.sequence
 
 
-def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> Candidate | None:
+def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> FittingGang | None:
     """The best gang that fits now, counting a leaf that comes free, if it comes before an order."""
     levels = state.levels.get(leaf.parent.tree.name)
     if not levels:
@@ -194,12 +194,12 @@ def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> Candidate 
             break
         leaves = choose(state, gang, leaf)
         if leaves is not None:
-            return Candidate(gang, leaves)
+            return FittingGang(gang, leaves)
     return None
 
 
 def _gangs_it_completes(
-    level: Level, domain: Scope, leaf: Leaf, least: int, gangs: dict[Gang, None]
+    level: GangLevel, domain: Scope, leaf: Leaf, least: int, gangs: dict[Gang, None]
 ) -> None:
     """The gangs that may fit into a domain, once a leaf of it counts as idle."""
     wanted = None
@@ -238,7 +238,7 @@ def choose(
     rung.refresh()
     # (sum, idle, position, is it a branch, branch or fit): what a branch could give at best, or
     # what a domain gives. Only a domain and its own fit ever stand at the same position.
-    heap: list[tuple[int, int, Position, bool, Branch | Fit]] = []
+    heap: list[tuple[int, int, Position, bool, Branch | DomainFit]] = []
     of_freed: Scope | None = None
     if freed is not None and is_within(freed.path, gang.scope):
         of_freed = level.domain_of(freed)
@@ -251,7 +251,7 @@ def choose(
         heappush(heap, (taken, idle, (), True, top))
     while heap:
         _, _, position, _, branch = heappop(heap)
-        if isinstance(branch, Fit):
+        if isinstance(branch, DomainFit):
             return branch.leaves
         if level.is_domain(branch):
             assert isinstance(branch, Scope)
@@ -289,12 +289,12 @@ Found = tuple[int, Position, Leaf]
 
 def _fit(
     state: State,
-    level: Level,
+    level: GangLevel,
     domain: Scope,
     gang: Gang,
     freed: Leaf | None,
     despite_orders: bool,
-) -> Fit | None:
+) -> DomainFit | None:
     """What a gang would take of a domain, if it suits: idle leaves first, lowest floor first, then
     held ones, lowest limit first, ties in tree order.
 
@@ -321,7 +321,7 @@ def _fit(
             if len(leaves) == gang.count:
                 came_free = freed is not None and freed.owner is not None
                 leaves.sort()
-                return Fit(taken, domain.idle + came_free, [leaf for _, leaf in leaves])
+                return DomainFit(taken, domain.idle + came_free, [leaf for _, leaf in leaves])
     return None
 
 
@@ -343,7 +343,9 @@ def _leaves_of_small(
     return idle, held
 
 
-def _most_open(state: State, level: Level, domain: Scope, gang: Gang, freed: Leaf | None) -> int:
+def _most_open(
+    state: State, level: GangLevel, domain: Scope, gang: Gang, freed: Leaf | None
+) -> int:
     """So many leaves of a wide domain a gang could have at most: all that it could but for orders
     of their holders."""
     tenant, limit = gang.tenant, gang.limit

@@ -40,12 +40,12 @@ class Descent(msgspec.Struct, gc=False):
 class GuardedTree:
     """One resource type: its guard and the price references of the present window.
 
-    `deepest` is the number of names of the longest path that a resource of it has or had.
+    `depths` counts its resources by the number of names in their paths.
     """
 
     __slots__ = (
         "_descents_window",
-        "deepest",
+        "depths",
         "descents",
         "guard",
         "name",
@@ -60,7 +60,7 @@ class GuardedTree:
         self.references: dict[str, int] = {}
         self.descents: dict[str, Descent] = {}
         self._descents_window = -1
-        self.deepest = 0
+        self.depths: dict[int, int] = {}
 
     def window_index(self, at: int) -> int:
         assert self.guard.window is not None

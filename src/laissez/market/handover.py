@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from laissez.market.asks import Level
+from laissez.market.asks import GangLevel
 from laissez.market.book import Book, Gang, Order
 from laissez.market.charges import ChargeTrace, called_difference, spared_by_hold
 from laissez.market.gangs import note_ask, note_order_gone
 from laissez.market.meters import MeterUpdater
 from laissez.market.nodes import Commitment, Hold, Leaf, Scope
 from laissez.market.path import books_on_path
-from laissez.market.state import Account, State
+from laissez.market.state import State
 from laissez.market.steps import NEVER
 from laissez.market.summaries import idle_changed, owner_changed, pressure_changed
 from laissez.market.timers import COMMIT_END, EXPIRY, HOLD_END
@@ -83,7 +83,11 @@ def _end_holding(
     settled = settle_holding(state, leaf, books, meters, rest)
     events.append(settled)
     account = state.accounts[settled.tenant]
-    account.give(leaf)
+    tree = leaf.parent.tree.name
+    held = account.holdings[tree]
+    del held[leaf.path]
+    if not held:
+        del account.holdings[tree]
     if not account.holdings:
         state.forget_if_unused(account)
     if leaf.hold is not None:
@@ -98,7 +102,8 @@ def _end_holding(
         if not leaf.call.over:
             state.agenda.note_dead()
         leaf.call = None
-    leaf.past_calls = ()
+    if leaf.past_calls:
+        leaf.past_calls = ()
     leaf.owner = None
     leaf.limit = 0
     return meters
@@ -151,8 +156,8 @@ def settle_holding(
         since, until, rate, _ = rest
         owed += rate * (until - since)
         explain = _with_rest(explain, rest)
-    account = state.accounts[owner]
-    settle_with(state, account, owed)
+    state.accounts[owner].settled += owed
+    state.revenue_settled += owed
     return Settled(now, owner, leaf.path, leaf.since, owed, Segments(explain))
 
 
@@ -162,11 +167,6 @@ def _with_rest(
     return lambda: [*explain(), rest]
 
 
-def settle_with(state: State, account: Account, owed: int) -> None:
-    account.settled += owed
-    state.revenue_settled += owed
-
-
 def post_order(state: State, order: Order, node: Leaf | Scope) -> None:
     """Post an order in the book of its scope, or let a gang wait on its rung."""
     account = state.account(order.tenant)
@@ -174,7 +174,7 @@ def post_order(state: State, order: Order, node: Leaf | Scope) -> None:
     state.orders[order.id] = account.orders[order.id] = order
     if order.expires is not None:
         state.agenda.add(order.expires, EXPIRY, order.sequence, order)
-    if isinstance(order, Gang):
+    if type(order) is Gang:
         level_at(state, node, order.within).post(order)
         return
     book = node.book or state.book_at(node)
@@ -190,7 +190,7 @@ def remove_order(state: State, order: Order) -> None:
     account = state.accounts[order.tenant]
     del account.orders[order.id]
     node = state.nodes[order.scope]
-    if isinstance(order, Gang):
+    if type(order) is Gang:
         order.live = False
         level_at(state, node, order.within).remove(order)
     else:
@@ -219,12 +219,12 @@ def _remove_from_book(state: State, order: Order, node: Leaf | Scope) -> None:
             forget_if_blank(state, node)
 
 
-def level_at(state: State, node: Leaf | Scope, within: int) -> Level:
+def level_at(state: State, node: Leaf | Scope, within: int) -> GangLevel:
     """The level of a node's tree at which gangs have domains of so many names."""
     levels = state.levels.setdefault(node.tree.name, {})
     level = levels.get(within)
     if level is None:
         root = state.nodes[node.tree.name]
         assert isinstance(root, Scope)
-        level = levels[within] = Level(root, within)
+        level = levels[within] = GangLevel(root, within)
     return level

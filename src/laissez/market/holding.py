@@ -38,13 +38,8 @@ def set_limit(state: State, command: SetLimit, events: list[Event]) -> None:
     if bound is not None:
         bound.asked = limit if limit < bound.price else None
         limit = max(limit, bound.price)
-    _change_limit(state, leaf, limit, events)
-
-
-def _change_limit(state: State, leaf: Leaf, limit: int, events: list[Event]) -> None:
-    assert leaf.owner is not None
     before, leaf.limit = leaf.limit, limit
-    events.append(LimitSet(state.now, leaf.owner, leaf.path, limit))
+    events.append(LimitSet(state.now, tenant, leaf.path, limit))
     must_leave = uncapped_rate(leaf) > limit
     if leaf.hold is not None and not leaf.hold.over:
         leaf.hold.limit_was_put_off = must_leave
@@ -55,6 +50,12 @@ def _change_limit(state: State, leaf: Leaf, limit: int, events: list[Event]) -> 
         give(state, leaf, "limit", events)
     else:
         weakest_changed(leaf)
+
+
+def _let_asked_limit_act(state: State, leaf: Leaf, asked: int, events: list[Event]) -> None:
+    """What the holder asked for while it was bound comes as if it asked now."""
+    assert leaf.owner is not None
+    set_limit(state, SetLimit(state.now, leaf.owner, leaf.path, asked), events)
 
 
 def relinquish(state: State, command: Relinquish, events: list[Event]) -> None:
@@ -97,7 +98,7 @@ def end_commitment(state: State, leaf: Leaf, events: list[Event]) -> None:
     if leaf.call is not None:
         leaf.call.asked = bound.asked
     elif bound.asked is not None:
-        _change_limit(state, leaf, bound.asked, events)
+        _let_asked_limit_act(state, leaf, bound.asked, events)
 
 
 def end_call(state: State, leaf: Leaf, events: list[Event]) -> None:
@@ -117,7 +118,7 @@ def _keep(state: State, leaf: Leaf, events: list[Event]) -> None:
     """A call is over, and the holder keeps the leaf, with the limit that it asked for meanwhile."""
     asked = uncall(state, leaf, events)
     if asked is not None:
-        _change_limit(state, leaf, asked, events)
+        _let_asked_limit_act(state, leaf, asked, events)
 
 
 def _why_lost(leaf: Leaf) -> Reason:

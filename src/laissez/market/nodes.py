@@ -51,7 +51,7 @@ class Hold:
         self.counted = 0
 
 
-class Call:
+class RunningCall:
     """A holding that will be lost at `until`: protected, and charged its retention limit.
 
     `order` is the order or gang to which the leaf is promised, if it is. `since` and `reading` are
@@ -145,7 +145,7 @@ class Leaf(Member):
         self.since = 0
         self.reading = 0
         self.hold: Hold | None = None
-        self.call: Call | None = None
+        self.call: RunningCall | None = None
         self.commitment: Commitment | None = None
         self.past_calls: tuple[PastCall, ...] = ()
 

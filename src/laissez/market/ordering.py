@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from laissez.market.book import Gang, Order
 from laissez.market.checks import (
+    MAX_DEPTH,
     CommandRefused,
     check_count,
     check_expiry,
@@ -45,14 +46,9 @@ def place(state: State, command: Place, events: list[Event]) -> None:
     check_tenant(state, tenant)
     check_order_id(order_id)
     node = scope_for_order(state, command.scope)
-    check_count(command.count)
-    if command.count != 1:
+    if command.count != 1 or command.within is not None:
         _place_gang(state, command, node, events)
         return
-    if command.within is not None:
-        raise CommandRefused(
-            Code.BAD_WITHIN, "within is for several resources at once; give a count of 2 or more"
-        )
     if price is None and limit is None:
         raise CommandRefused(Code.NO_PRICE, "neither price nor limit is given; give at least one")
     if price is not None:
@@ -64,7 +60,10 @@ def place(state: State, command: Place, events: list[Event]) -> None:
     assert limit is not None
     if price is not None:
         check_price_within_limit(price, limit)
-    _check_new(state, command)
+    if command.expires is not None:
+        check_expiry(command.expires, state.now)
+    if order_id in state.orders or order_id in state.promised:
+        raise _id_is_taken(order_id)
     if price is None:
         price = _price_from_quote(node, tenant, limit)
     if node.tree.guard.rise is not None:
@@ -75,24 +74,28 @@ def place(state: State, command: Place, events: list[Event]) -> None:
     _enter(state, order, node, events)
 
 
-def _check_new(state: State, command: Place) -> None:
-    if command.expires is not None:
-        check_expiry(command.expires, state.now)
-    order_id = command.order
-    if order_id in state.orders or order_id in state.promised:
-        raise CommandRefused(
-            Code.ORDER_ID_TAKEN, f"order id {order_id!r} is in use; choose an id of your own"
-        )
+def _id_is_taken(order_id: str) -> CommandRefused:
+    return CommandRefused(
+        Code.ORDER_ID_TAKEN, f"order id {order_id!r} is in use; choose an id of your own"
+    )
 
 
 def _place_gang(state: State, command: Place, node: Leaf | Scope, events: list[Event]) -> None:
+    check_count(command.count)
+    if command.count == 1:
+        raise CommandRefused(
+            Code.BAD_WITHIN, "within is for several resources at once; give a count of 2 or more"
+        )
     if command.price is not None:
         raise _gang_has_no_price()
     if command.limit is None:
         raise CommandRefused(Code.NO_PRICE, "a gang needs a limit; give one")
     check_limit(command.limit, 1)
     within = _domains_of_gang(state, command, node)
-    _check_new(state, command)
+    if command.expires is not None:
+        check_expiry(command.expires, state.now)
+    if command.order in state.orders or command.order in state.promised:
+        raise _id_is_taken(command.order)
     sequence = state.next_sequence()
     gang = Gang(
         command.order,
@@ -125,7 +128,8 @@ def _place_gang(state: State, command: Place, node: Leaf | Scope, events: list[E
 def _domains_of_gang(state: State, command: Place, node: Leaf | Scope) -> int:
     """How many names the paths of the domains have in which a gang is to be filled, if it can."""
     scope, count, within = node.path, command.count, command.within
-    coarsest, finest = scope.count("/") + 1, node.tree.deepest
+    coarsest = scope.count("/") + 1
+    finest = max(node.tree.depths, default=MAX_DEPTH)
     if within is None:
         within = coarsest
     elif type(within) is not int or not coarsest <= within <= finest:
@@ -159,28 +163,24 @@ def amend(state: State, command: Amend, events: list[Event]) -> None:
     check_tenant(state, tenant)
     check_order_id(command.order)
     old = live_order(state, tenant, command.order)
-    is_gang = isinstance(old, Gang)
+    if type(old) is Gang:
+        _amend_gang(state, old, command, events)
+        return
     if price is None:
         price = old.price
-    elif is_gang:
-        raise _gang_has_no_price()
     else:
         check_price(price)
     if limit is None:
         limit = old.limit
     else:
         check_limit(limit, 1)
-    if not is_gang:
-        check_price_within_limit(price, limit)
+    check_price_within_limit(price, limit)
     if expires is UNSET:
         expires = old.expires
     elif expires is not None:
         check_expiry(expires, state.now)
     remove_order(state, old)
     node = know_scope(state, old.scope)
-    if isinstance(old, Gang):
-        _amend_gang(state, old, limit, expires, events)
-        return
     if node.tree.guard.rise is not None:
         price = _clipped(node, tenant, price, state.now)
     order = Order(old.id, old.tenant, old.scope, price, limit, expires, state.next_sequence())
@@ -188,9 +188,19 @@ def amend(state: State, command: Amend, events: list[Event]) -> None:
     _enter(state, order, node, events)
 
 
-def _amend_gang(
-    state: State, old: Gang, limit: int, expires: int | None, events: list[Event]
-) -> None:
+def _amend_gang(state: State, old: Gang, command: Amend, events: list[Event]) -> None:
+    limit, expires = command.limit, command.expires
+    if command.price is not None:
+        raise _gang_has_no_price()
+    if limit is None:
+        limit = old.limit
+    else:
+        check_limit(limit, 1)
+    if expires is UNSET:
+        expires = old.expires
+    elif expires is not None:
+        check_expiry(expires, state.now)
+    remove_order(state, old)
     gang = Gang(
         old.id,
         old.tenant,
@@ -210,7 +220,7 @@ def _amend_gang(
             gang.id,
             gang.scope,
             None,
-            limit,
+            gang.limit,
             expires,
             gang.count,
             gang.within,
@@ -281,7 +291,7 @@ def _enter(state: State, order: Order, node: Leaf | Scope, events: list[Event]) 
         if weakest is None or weakest.limit >= order.price:
             post_order(state, order, node)
             return
-        if displace(state, weakest, order, events):
+        if displace(state, weakest, order, events) is order:
             return
 
 

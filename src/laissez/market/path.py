@@ -25,11 +25,13 @@ def floor_at(node: Leaf | Scope) -> int:
 
 def uncapped_rate(leaf: Leaf) -> int:
     """What presses on a leaf's owner: floors, and the prices of everybody else."""
-    return floor_at(leaf) if leaf.owner is None else rate_for(leaf, leaf.owner)
+    return rate_for(leaf, leaf.owner)
 
 
-def rate_for(leaf: Leaf, owner: str) -> int:
-    """What presses, or would press, on somebody who has a leaf."""
+def rate_for(leaf: Leaf, owner: str | None) -> int:
+    """What presses, or would press, on somebody who has a leaf; on the operator just the floor."""
+    if owner is None:
+        return floor_at(leaf)
     rate = 0
     node: Leaf | Scope | None = leaf
     while node is not None:

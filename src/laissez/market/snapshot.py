@@ -22,7 +22,7 @@ from laissez.market.charges import metered
 from laissez.market.falling_due import empty_state, plan_all
 from laissez.market.guards import Descent, GuardSettings
 from laissez.market.handover import level_at
-from laissez.market.nodes import Call, Commitment, Hold, Leaf, PastCall, Scope, children_of
+from laissez.market.nodes import Commitment, Hold, Leaf, PastCall, RunningCall, Scope, children_of
 from laissez.market.state import State
 from laissez.market.steps import NEVER, PressureStep
 from laissez.market.summaries import renew_all
@@ -317,7 +317,7 @@ def _rebuild_node(state: State, saved: NodeState) -> None:
     if saved.call is not None:
         call = saved.call
         order = None if call.promised is None else _order(state, call.promised)
-        leaf.call = Call(call.since, call.until, call.reason, call.sequence, order)
+        leaf.call = RunningCall(call.since, call.until, call.reason, call.sequence, order)
         leaf.call.reading, leaf.call.asked = call.reading, call.asked
         if order is not None:
             state.account(order.tenant).promises[leaf.path] = leaf

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from laissez.market.asks import Level, Notes
+from laissez.market.asks import GangLevel, Notes
 from laissez.market.book import Book, Order
 from laissez.market.guards import GuardedTree
 from laissez.market.nodes import Leaf, Scope
@@ -43,17 +43,10 @@ class Account:
 
     def take(self, leaf: Leaf) -> None:
         tree = leaf.parent.tree.name
-        held = self.holdings.get(tree)
-        if held is None:
-            held = self.holdings[tree] = {}
-        held[leaf.path] = leaf
-
-    def give(self, leaf: Leaf) -> None:
-        tree = leaf.parent.tree.name
-        held = self.holdings[tree]
-        del held[leaf.path]
-        if not held:
-            del self.holdings[tree]
+        if tree in self.holdings:
+            self.holdings[tree][leaf.path] = leaf
+        else:
+            self.holdings[tree] = {leaf.path: leaf}
 
     def is_unused(self) -> bool:
         return not (self.settled or self.holdings or self.orders or self.promises)
@@ -90,7 +83,7 @@ class State:
         self.accounts: dict[str, Account] = {}
         self.agenda = agenda
         self.revenue_settled = 0
-        self.levels: dict[str, dict[int, Level]] = {}
+        self.levels: dict[str, dict[int, GangLevel]] = {}
         self.notes = Notes()
 
     def next_sequence(self) -> int:

@@ -299,7 +299,8 @@ def owner_changed(leaf: Leaf, old: str | None) -> None:
     new = leaf.owner
     if old is None or new is None:
         idle_changed(leaf)
-    leaf.weakest = leaf if new is not None and not leaf.is_protected else None
+    # A holding that begins is not called.
+    leaf.weakest = leaf if new is not None and leaf.hold is None else None
     oldest_before, leaf.oldest = leaf.oldest, NEVER if new is None else leaf.since
     rates_before, leaf.lowest_rates = leaf.lowest_rates, _rates_of_leaf(leaf)
     lowest_rates = leaf.lowest_rates

@@ -61,12 +61,18 @@ def attach_leaf(state: State, path: str, attributes: tuple[tuple[str, str], ...]
         leaf.book.node = leaf
     state.nodes[path] = leaf
     _hang(parent, leaf)
+    depths, depth = parent.tree.depths, path.count("/") + 1
+    depths[depth] = depths.get(depth, 0) + 1
     return leaf
 
 
 def remove_leaf(state: State, leaf: Leaf) -> None:
     """Take an idle leaf out; what is posted at its path stays, on a scope without a place."""
     branch, dropped = unhang(leaf)
+    depths, depth = leaf.tree.depths, leaf.path.count("/") + 1
+    depths[depth] -= 1
+    if not depths[depth]:
+        del depths[depth]
     renew_upwards(branch)
     for level in state.levels.get(leaf.tree.name, {}).values():
         level.forget(dropped)
@@ -105,7 +111,6 @@ def place_scope(state: State, scope: Scope) -> None:
     if scope.placed:
         return
     scope.placed = True
-    scope.tree.deepest = max(scope.tree.deepest, scope.path.count("/") + 2)
     if scope.parent is None:
         state.roots.append(scope)
         state.book_at(scope)

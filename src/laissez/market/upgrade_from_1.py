@@ -55,13 +55,13 @@ class _Order(msgspec.Struct, array_like=True):
     sequence: int
 
 
-_Step = tuple[int, int, int, str | None, int]
+_OldStep = tuple[int, int, int, str | None, int]
 
 
 class _Book(msgspec.Struct, array_like=True):
     scope: str
     floor: int
-    steps: list[_Step]
+    steps: list[_OldStep]
 
 
 class _Tree(msgspec.Struct, array_like=True):
