@@ -63,7 +63,11 @@ COMMANDS: tuple[tuple[str, tuple[CommandEntry, ...]], ...] = (
         (
             CommandEntry("holdings", "tenant.holdings", "List what is held, and at what rate."),
             CommandEntry("limit", "tenant.holdings", "Set how far you follow a rate."),
-            CommandEntry("release", "tenant.holdings", "Give held resources back."),
+            CommandEntry(
+                "release",
+                "tenant.holdings",
+                "Give held resources back, or what is promised to you.",
+            ),
             CommandEntry("bill", "tenant.billing", "Say what is owed, and explain it."),
             CommandEntry("events", "everybody.events", "Follow what happens, as it happens."),
         ),
