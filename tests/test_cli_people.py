@@ -684,6 +684,22 @@ def test_what_is_no_longer_told_is_looked_for(shop: Shop) -> None:
     assert len(bought["filled"]) == 2
 
 
+def test_the_level_is_known_when_the_service_goes_away(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits is told in the same words as if somebody still answered."""
+    client = called_gang(shop)
+
+    def lose(**_: object) -> object:
+        monkeypatch.setattr(client, "status", lose)
+        raise ConnectionFailed("nobody answers")
+
+    monkeypatch.setattr(client, "listen", lose)
+    result = shop.run(*PAIR[:-1], "2.10", "--wait", "1m")
+    assert result.exit_code == 4
+    assert "o-8 waits for all 2 in one rack of h100 at one instant\n" in result.stdout
+
+
 def test_every_screen_fits_80_columns(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is called, promised, bound and waited for, where somebody reads it."""
     monkeypatch.setattr(output, "_width", lambda: 80)

@@ -9,6 +9,7 @@ whoever waits for them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import click
@@ -28,7 +29,7 @@ from laissez.cli.terminal.amounts import (
 from laissez.cli.terminal.answers import MANY_PATIENCE_S, end_with, refusals_in
 from laissez.cli.terminal.documents import Bought
 from laissez.cli.terminal.exits import Exit
-from laissez.cli.terminal.levels import in_one
+from laissez.cli.terminal.levels import NamedLevels, in_one
 from laissez.cli.terminal.nearby import NOT_THERE, scope_meant
 from laissez.cli.terminal.output import few, progress_bar, say, say_described, say_json, warn
 from laissez.cli.terminal.sentences import LINES_MAX
@@ -80,6 +81,7 @@ class Purchase:
         self._coming: dict[str, dict[str, Promised]] = {}
         self._ended: dict[str, None] = {}
         self._unknown: list[str] = []
+        self._levels: NamedLevels = {}
         self._hint = ""
         self._was_cut_off = False
 
@@ -121,6 +123,8 @@ class Purchase:
             raise
         finally:
             self._read_outcomes()
+        if wanted.is_gang:
+            self._learn_levels()
 
     def _read_outcomes(self) -> None:
         told = [said for _, said in sorted(self._outcomes.items())]
@@ -275,9 +279,8 @@ class Purchase:
         if self._promised:
             parts.append(self._what_comes())
         if waiting and self._wanted.is_gang:
-            levels = self._client_levels()
             placed = self._placed[waiting[0]]
-            where = in_one(levels, placed.scope, placed.within)
+            where = in_one(self._levels, placed.scope, placed.within)
             parts.append(f"{waiting[0]} waits for all {placed.count:,} {where} at one instant")
         elif waiting:
             verb = "waits" if len(waiting) == 1 else "wait"
@@ -292,12 +295,10 @@ class Purchase:
             parts.append(f"{len(self._refused):,} refused")
         return "; ".join(parts)
 
-    def _client_levels(self) -> dict[str, tuple[str, ...]]:
-        try:
-            return self._client.status().levels
-        except LaissezError:
-            # What is known is told, even if the service went away meanwhile.
-            return {}
+    def _learn_levels(self) -> None:
+        """While somebody answers: what is known is told, even if the service goes away later."""
+        with suppress(LaissezError):
+            self._levels = self._client.status().levels
 
     def say_what_lives_on(self) -> None:
         """For who waits no longer: what is left in the market, and how to take it back."""
@@ -334,9 +335,8 @@ class Purchase:
         if any(each.code in NOT_THERE for each in self._refused):
             self._hint = scope_meant(self._client, wanted.scope)
         elif wanted.is_gang:
-            levels = self._client_levels()
             for each in self._refused:
-                self._hint = level_hint(levels, wanted.scope, wanted.within, each.code)
+                self._hint = level_hint(self._levels, wanted.scope, wanted.within, each.code)
                 if each.code == Code.BAD_COUNT:
                     self._hint = f"; --separately places {wanted.count:,} single orders"
 

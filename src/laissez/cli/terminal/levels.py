@@ -60,5 +60,5 @@ def _level_name(
 ) -> str:
     named = [tree_of(scope), *levels.get(tree_of(scope), ())]
     if names is None or not 1 <= names <= len(named):
-        return within if isinstance(within, str) else f"part of {names} names"
+        return within if isinstance(within, str) else f"domain of {names} names"
     return named[names - 1]
