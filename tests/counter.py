@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from laissez.client import OrderEnd
 from laissez.client.advice import Preview, preview_order, scope_around, why_not_filled
 from laissez.client.bulk import Outcomes
 from laissez.client.errors import ChangeRejected, Refusal, refusal
@@ -25,24 +24,24 @@ from laissez.exchange.sequencing import record_of
 from laissez.exchange.venue import Venue
 from laissez.exchange.views import notices, operator_events
 from laissez.model import (
+    Advance,
     AmendOrder,
     Answer,
     AskBill,
     AskFloors,
     AskHoldings,
     AskOrders,
+    AskPromises,
     AskQuote,
     AskResources,
     AskStatus,
     AskTenants,
     Bill,
-    Cancelled,
     ChangeFloor,
     ChangeGuard,
     ChangeLimit,
     CordonScope,
-    Expired,
-    Filled,
+    Event,
     FloorList,
     Happened,
     Holding,
@@ -50,12 +49,15 @@ from laissez.model import (
     Notice,
     OpenOrder,
     PlaceOrder,
+    Promise,
     Question,
     Quoted,
+    Quotes,
     Rates,
     Refused,
     Rejected,
     Resource,
+    Resync,
     Role,
     ServiceCode,
     Status,
@@ -69,6 +71,7 @@ from laissez.model import (
 
 NOON_US = 1_700_000_000_000_000
 US_PER_S = 1_000_000
+SILENCES_MAX = 2_000
 
 
 class Counter:
@@ -78,6 +81,7 @@ class Counter:
         self.sequence = 0
         self.told: dict[str, list[Happened]] = {}
         self.sent: list[Instruction] = []
+        self.forgotten = 0
         self._later: list[Callable[[], object]] = []
         self.tokens: list[TokenInfo] = []
         self.webhooks: list[WebhookInfo] = []
@@ -92,30 +96,45 @@ class Counter:
 
     def sleep_s(self, seconds: float) -> None:
         self.now += int(seconds * US_PER_S)
+        self.let_act()
         if self._later:
             self._later.pop(0)()
 
+    def let_act(self) -> None:
+        """What has fallen due acts, and is told."""
+        due = self.venue.next_timer()
+        if due is not None and due <= self.now:
+            self.sequence += 1
+            self._tell(self.venue.apply(Advance(self.now)))
+
     def execute(self, caller: Principal, do: Instruction) -> Answer | Refused:
         refused = check_instruction(caller, 1, do, None)
-        if refused is None and isinstance(do, PlaceOrder) and do.price is None:
+        if isinstance(do, PlaceOrder) and refused is None and do.price is None and do.count == 1:
             refused = check_price(caller, self.venue.market, 1, do)
         if refused is not None:
             return refused
         self.sequence += 1
         self.sent.append(do)
         events = self.venue.apply(record_of(do, caller.tenant, self.now, self.sequence))
-        own = notices(self.venue.market, events)
-        for tenant, said in own.items():
-            happened = Happened(self.sequence, self.now, tuple(said))
-            self.told.setdefault(tenant, []).append(happened)
-        all_of_it = operator_events(events)
-        self.told.setdefault("", []).append(Happened(self.sequence, self.now, all_of_it))
+        own, all_of_it = self._tell(events)
         answer: tuple[Notice, ...] = all_of_it
         if caller.tenant is not None:
             answer = tuple(own.get(caller.tenant, ()))
             if events and isinstance(events[-1], Rejected):
                 answer = (*answer, events[-1])
         return Answer(1, self.sequence, self.now, answer)
+
+    def _tell(
+        self, events: tuple[Event, ...]
+    ) -> tuple[dict[str, tuple[Notice, ...]], tuple[Notice, ...]]:
+        """Everybody's own, and the operator's, into their streams."""
+        own = notices(self.venue.market, events)
+        for tenant, said in own.items():
+            happened = Happened(self.sequence, self.now, tuple(said))
+            self.told.setdefault(tenant, []).append(happened)
+        all_of_it = operator_events(events)
+        self.told.setdefault("", []).append(Happened(self.sequence, self.now, all_of_it))
+        return own, all_of_it
 
 
 class CounterClient:
@@ -149,8 +168,12 @@ class CounterClient:
         told: Status = self._ask(AskStatus())
         return told
 
-    def quote(self, scope: str) -> Quoted:
-        told: Quoted = self._ask(AskQuote(scope))
+    def quote(self, scope: str, *, count: int = 1, within: int | str | None = None) -> Quoted:
+        told: Quoted = self._ask(AskQuote(scope, count, within))
+        return told
+
+    def promises(self, tenant: str | None = None) -> tuple[Promise, ...]:
+        told: tuple[Promise, ...] = self._ask(AskPromises(tenant)).promises
         return told
 
     def orders(self, tenant: str | None = None) -> tuple[OpenOrder, ...]:
@@ -226,11 +249,13 @@ class CounterClient:
         fall: int | None = None,
         hold: int | None = None,
         window: int | None = None,
+        notice: int | None = None,
+        commit: int | None = None,
     ) -> Answer:
-        return self.do(ChangeGuard(tree, rise, fall, hold, window))
+        return self.do(ChangeGuard(tree, rise, fall, hold, window, notice, commit))
 
-    def cordon(self, scope: str) -> Answer:
-        return self.do(CordonScope(scope))
+    def cordon(self, scope: str, *, deadline: int | None = None) -> Answer:
+        return self.do(CordonScope(scope, deadline))
 
     def uncordon(self, scope: str) -> Answer:
         return self.do(UncordonScope(scope))
@@ -293,27 +318,23 @@ class CounterClient:
                 raise KeyboardInterrupt
             self.counter.sleep_s(1)
 
-    def follow_orders(
-        self, orders: Iterable[str], *, after: int | None = None, wait_s: float | None = None
-    ) -> Iterator[OrderEnd]:
-        """How they end, from what was told; a second passes wherever nothing was."""
-        waiting = dict.fromkeys(orders)
-        until = self.counter.now + int((wait_s or 0) * US_PER_S)
-        heard = after or 0
-        while waiting:
-            live = {each.order for each in self.orders()}
-            for happened in self.counter.told.get(self.caller.tenant or "", []):
-                for event in happened.events if happened.sequence > heard else ():
-                    if isinstance(event, Filled | Cancelled | Expired) and event.order in waiting:
-                        del waiting[event.order]
-                        yield _end_of(event)
-                heard = max(heard, happened.sequence)
-            for order in [each for each in waiting if each not in live]:
-                del waiting[order]
-                yield OrderEnd(order, "unknown")
-            if self.counter.now >= until:
-                return
+    def listen(
+        self, *, after: int | None = None, rates: bool = False, quotes: Iterable[str] = ()
+    ) -> Iterator[Happened | Rates | Quotes | Resync | None]:
+        """The same with a look at the clock: a second passes wherever nothing was told. In the end
+        somebody presses Ctrl-C."""
+        heard = (after or 0) if after is not None else self.counter.sequence
+        for _ in range(SILENCES_MAX):
+            told = self.counter.told.get(self.caller.tenant or "", [])
+            if self.counter.forgotten > heard:
+                heard = self.counter.sequence
+                yield Resync(heard, "read your state anew")
+            for happened in [each for each in told if each.sequence > heard]:
+                heard = happened.sequence
+                yield happened
+            yield None
             self.counter.sleep_s(1)
+        raise KeyboardInterrupt
 
     def scope_near(self, resource: str, level: str | int) -> str:
         for holding in self.holdings():
@@ -333,9 +354,3 @@ class CounterClient:
             return self.quote(scope)
         except Refusal:
             return None
-
-
-def _end_of(event: Filled | Cancelled | Expired) -> OrderEnd:
-    if isinstance(event, Filled):
-        return OrderEnd(event.order, "filled", event)
-    return OrderEnd(event.order, "cancelled" if isinstance(event, Cancelled) else "expired")

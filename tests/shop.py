@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from counter import Counter, CounterClient
 from laissez.cli.main import cli
-from laissez.cli.terminal import clock, connection
+from laissez.cli.terminal import clock, connection, listening
 from laissez.model import ChangeFloor, OfferResource, PlaceOrder, Role
 
 
@@ -28,7 +28,7 @@ class Shop:
         self._monkeypatch = monkeypatch
         self.become("tenant", "ml")
         monkeypatch.setattr(clock, "now_us", lambda: self.counter.now)
-        monkeypatch.setattr(clock, "sleep_s", self.counter.sleep_s)
+        monkeypatch.setattr(listening, "listen", lambda client, **what: client.listen(**what))
 
     def fill(self) -> None:
         self.operator.do(ChangeFloor("h100", 2_000_000))

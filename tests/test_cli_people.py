@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
 
+from counter import NOON_US, US_PER_S, CounterClient
 from laissez.cli.main import cli
 from laissez.cli.tenant.waiting import WaitingLine
-from laissez.cli.terminal import amounts
+from laissez.cli.terminal import amounts, output
 from laissez.client.bulk import Outcomes
 from laissez.client.errors import ConnectionFailed, Unauthenticated
 from laissez.model import (
+    ChangeGuard,
     CordonScope,
     Instruction,
+    NameLevels,
     OfferResource,
+    Placed,
+    PlaceOrder,
     Quote,
     Release,
     TokenInfo,
+    UncordonScope,
     WebhookInfo,
+    WithdrawResource,
 )
 from shop import Shop
 
@@ -39,7 +46,7 @@ def test_a_drain_is_agreed_on(shop: Shop) -> None:
     before = list(shop.counter.sent)
     no = shop.run("topology", "drain", "h100", typed="n\n")
     assert no.exit_code == 1 and "nothing was changed" in no.stderr
-    assert "h100: 2 held by 2 tenants, 1 idle" in no.stderr and "end without notice" in no.stderr
+    assert "h100: 2 held by 2 tenants, 1 idle" in no.stderr and "the holders are told" in no.stderr
     assert "say --yes" in shop.error("topology", "drain", "h100", exit_code=2)
     assert shop.counter.sent == before
     assert shop.run("topology", "drain", "h100", "--grace", "0s", typed="y\n").exit_code == 0
@@ -57,12 +64,16 @@ def test_a_drain_can_be_tried(shop: Shop) -> None:
 
 
 def test_an_interrupted_drain_says_what_stays(shop: Shop) -> None:
-    """Ctrl-C leaves the cordon, and the way to lift it is told."""
+    """Ctrl-C ends nothing but the wait: until when, and how to call it off, is told."""
     shop.run("buy", "h100/east/r1", "--price", "2")
     shop.become("operator")
     shop.counter.later(interrupt)
     told = shop.error("topology", "drain", "h100/east/r1", "--yes", exit_code=130)
-    assert "'laissez topology uncordon h100/east/r1' opens it again" in told
+    shown = shop.text("topology", "show")
+    assert "h100/east/r1 is cordoned, and what is held there is withdrawn at 22:23:20" in shown
+    until = shop.counter.now + 599 * US_PER_S
+    assert shop.json("topology", "show")["drains_until_us"] == {"h100/east/r1": until}
+    assert "is withdrawn at 22:23:20; 'laissez topology uncordon h100/east/r1' calls it off" in told
     assert shop.operator.floors().cordons == ("h100/east/r1",)
 
 
@@ -73,7 +84,7 @@ def interrupt() -> None:
 def test_each_row_of_a_plan_has_its_own_count(shop: Shop, tmp_path: Path) -> None:
     """What a withdrawal would end is told row by row, not as one total on all of them."""
     shop.operator.do(OfferResource("h100/west/r9/g0"))
-    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    shop.run("buy", "h100/east/r1", "--count", "2", "--separately", "--price", "2")
     shop.become("operator")
     rows = shop.text(
         "topology", "apply", str(REPO / "examples" / "cluster.yaml"), "--dry-run"
@@ -133,24 +144,29 @@ def test_uncordon_says_what_is_missing(shop: Shop) -> None:
     assert (done["cordons"], done["cordoned"], done["withdrawn"]) == ([], [], [])
 
 
-def test_uncordon_says_what_a_drain_withdrew(shop: Shop) -> None:
-    """After a drain whose grace was over, what it withdrew is named, with the way to it."""
+def test_uncordon_brings_back_what_a_drain_took(shop: Shop) -> None:
+    """What left and what was withdrawn at the deadline: a drain keeps all of it aside."""
     shop.run("buy", "h100/east/r1", "--price", "2")
     shop.become("operator")
-    shop.run("topology", "drain", "h100/east/r1", "--grace", "0s", "--yes")
+    drained = shop.text("topology", "drain", "h100/east/r1", "--grace", "0s", "--yes")
+    assert "of 1 held, 0 left in time, 1 withdrawn\n" in drained
+    assert "'laissez topology uncordon h100/east/r1' brings all of it back" in drained
+    told = shop.text("topology", "uncordon", "h100/east/r1")
+    assert told == "h100/east/r1 is open again: 2 resources back\n"
+
+
+def test_uncordon_says_what_was_withdrawn_by_name(shop: Shop) -> None:
+    """What the operator took out itself is not kept aside: it is named, with the way to it."""
+    shop.operator.do(CordonScope("h100/east/r1"))
+    shop.become("operator")
+    shop.operator.do(UncordonScope("h100/east/r1"))
+    shop.operator.do(CordonScope("h100/east/r2"))
+    shop.operator.do(WithdrawResource("h100/east/r1/g0"))
+    shop.operator.do(CordonScope("h100/east/r1"))
     told = shop.text("topology", "uncordon", "h100/east/r1")
     assert "h100/east/r1 is open again: 1 resource back\n" in told
     assert "not back, because withdrawn by name: h100/east/r1/g0\n" in told
     assert "'laissez topology apply FILE' brings back" in told
-
-
-def test_uncordon_that_brings_nothing_back_says_so(shop: Shop) -> None:
-    """Where all was held and withdrawn, nothing comes back, and all of it is named."""
-    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
-    shop.become("operator")
-    shop.run("topology", "drain", "h100/east/r1", "--grace", "0s", "--yes")
-    done = shop.json("topology", "uncordon", "h100/east/r1")
-    assert done["back"] == [] and done["withdrawn"] == ["h100/east/r1/g0", "h100/east/r1/g1"]
 
 
 def test_uncordon_does_not_guess(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +271,7 @@ def test_what_can_not_be_seen_is_said_to_be(shop: Shop) -> None:
 
 def test_release_names_what_would_go(shop: Shop) -> None:
     """A dry run for several tells what of them is held, and refuses the rest."""
-    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    shop.run("buy", "h100/east/r1", "--count", "2", "--separately", "--price", "2")
     told = shop.run("release", "h100/east/r1/g0", "h100/east/r7/g0", "--dry-run")
     assert told.stdout == "1 resource would be given back: h100/east/r1/g0\n"
     assert "you don't hold 'h100/east/r7/g0'" in told.stderr and told.exit_code == 1
@@ -266,7 +282,7 @@ def test_release_names_what_would_go(shop: Shop) -> None:
 
 def test_what_is_lost_is_not_taken_for_a_typo(shop: Shop) -> None:
     """Who gives back what somebody else has by now is not led to another holding."""
-    shop.run("buy", "h100/east/r1", "--count", "2", "--price", "2")
+    shop.run("buy", "h100/east/r1", "--count", "2", "--separately", "--price", "2")
     shop.run("release", "h100/east/r1/g1")
     told = shop.error("release", "h100/east/r1/g1", exit_code=1)
     assert "does not hold" in told and "mean" not in told
@@ -318,6 +334,11 @@ def test_what_is_near_or_removed_is_suggested(shop: Shop) -> None:
     shop.run("buy", "h100/east/r1", "--price", "2")
     words = ("buy", "--near", "h100/east/r1/g7", "--level", "rack", "--limit", "3")
     assert "did you mean h100/east/r1/g0?" in shop.error(*words, exit_code=2)
+    shop.operator.do(NameLevels("h100", ("zone", "rack", "gpu")))
+    words = ("buy", "--near", "h100/east/r1/g0", "--level", "rak", "--limit", "3")
+    assert "did you mean rack?" in shop.error(*words, exit_code=2)
+    several = ("--level", "zone", "--count", "2", "--limit", "3")
+    assert shop.json("buy", "--near", "h100/east/r1/g0", *several)["scope"] == "h100/east"
     shop.become("operator")
     shop.counter.webhooks.append(WebhookInfo("wh-12", "https://a.example/", 0, None))
     told = shop.error("webhooks", "remove", "wh-21", exit_code=1)
@@ -376,7 +397,7 @@ def test_a_rate_has_no_more_than_four_decimals() -> None:
 def test_many_orders_are_summed_up(shop: Shop) -> None:
     """The summary is short, and programs get all of it. The same command ends them all."""
     client = shop.become("tenant", "ml")
-    result = shop.run("buy", "h100", "--count", "600", "--price", "1")
+    result = shop.run("buy", "h100", "--count", "600", "--separately", "--price", "1")
     assert result.exit_code == 3 and "refused" not in result.stdout
     assert result.stdout.endswith("600 wait: o-5, o-6, o-7, o-8, o-9 and 595 more\n")
     assert "'laissez cancel --all'" in result.stderr
@@ -384,7 +405,7 @@ def test_many_orders_are_summed_up(shop: Shop) -> None:
     told = shop.text("cancel", "--all", "--yes")
     assert told.endswith("600 of 600 done\n") and len(told.splitlines()) < 30
     assert client.orders() == ()
-    bought = shop.json("buy", "h100", "--count", "300", "--price", "1", exit_code=3)
+    bought = shop.json("buy", "h100", "--count", "300", "--separately", "--price", "1", exit_code=3)
     assert len(bought["waiting"]) == 300 and bought["refused"] == []
 
 
@@ -392,7 +413,7 @@ def test_many_fills_are_summed_up(shop: Shop) -> None:
     """A few rows, and how many more; release gives back all of them."""
     for at in range(40):
         shop.operator.do(OfferResource(f"h100/east/r3/g{at}"))
-    told = shop.text("buy", "h100", "--count", "43", "--price", "2")
+    told = shop.text("buy", "h100", "--count", "43", "--separately", "--price", "2")
     assert "... and 23 more; --json has all\n43 of 43 filled\n" in told
     assert "43 of 43 done" in shop.text("release", "--all", "--yes")
 
@@ -425,7 +446,7 @@ def test_who_is_stopped_between_orders_is_told_what_was_done(
         raise stop
 
     monkeypatch.setattr(client, "send_all", send_half)
-    result = shop.run("buy", "h100", "--count", "1000", "--price", "1")
+    result = shop.run("buy", "h100", "--count", "1000", "--separately", "--price", "1")
     assert result.exit_code == exit_code
     assert "0 of 1,000 filled; 500 wait" in result.stdout
     assert of_the_rest in result.stderr and "'laissez cancel --all' ends them" in result.stderr
@@ -458,7 +479,7 @@ def test_who_stops_waiting_is_told_that_the_order_lives_on(shop: Shop) -> None:
     shop.counter.later(interrupt)
     told = shop.error("buy", "h100", "--price", "3", "--wait", "2s", exit_code=130)
     assert told.strip() == "laissez: the order lives on; 'laissez cancel o-8' ends it"
-    words = ("buy", "h100", "--count", "2", "--price", "3", "--wait", "2s")
+    words = ("buy", "h100", "--count", "2", "--separately", "--price", "3", "--wait", "2s")
     told = shop.error(*words, exit_code=3)
     assert told == "laissez: the orders live on; 'laissez cancel o-9 o-10' ends them\n"
     result = shop.run(*words, "--json")
@@ -470,36 +491,69 @@ def test_waiting_does_not_poll(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> N
     for _ in range(3):
         shop.rival(2_000_000, 9_000_000)
     client = shop.become("tenant", "ml")
-    followed: list[tuple[str, ...]] = []
-    follow = client.follow_orders
 
-    def follow_orders(orders: Iterable[str], **terms: Any) -> Any:
-        followed.append(tuple(orders))
-        return follow(followed[-1], **terms)
+    def ask(*_: object) -> object:
+        raise AssertionError("asked for orders")
 
-    monkeypatch.setattr(client, "follow_orders", follow_orders)
+    monkeypatch.setattr(client, "orders", ask)
     rival = shop.counter.client("tenant", "bio")
     shop.counter.later(lambda: rival.do(Release("h100/east/r1/g1")))
     assert shop.json("buy", "h100", "--price", "3", "--wait", "9s")["filled"]
-    assert followed == [("o-8",)]
+
+
+def waiting_line(count: int = 1, within: int | None = None, promised: str = "") -> WaitingLine:
+    price = 1_400_000 if count == 1 else None
+    order = Placed(0, "ml", "o-8", "h100", price, 1_500_000, None, count, within)
+    levels = {"h100": ("zone", "rack", "host", "gpu")}
+    return WaitingLine(
+        "h100", order, 600_000_000, lambda: "3 of 8 filled", lambda: promised, levels
+    )
 
 
 @pytest.mark.parametrize(
-    ("quote", "why"),
+    ("line", "quote", "why"),
     [
-        (Quote(2_500_000, False), "h100: all held, from $2.50/h; nobody leaves at $1.40/h yet"),
-        (Quote(2_500_000, True), "h100: free at $2.50/h, above your limit of $1.50/h"),
-        (None, "h100: nothing that is not yours already"),
+        (
+            waiting_line(),
+            Quote(2_500_000, False),
+            "h100: all held, from $2.50/h; nobody leaves at $1.40/h yet",
+        ),
+        (
+            waiting_line(),
+            Quote(2_500_000, True),
+            "h100: free at $2.50/h, above your limit of $1.50/h",
+        ),
+        (waiting_line(), None, "h100: nothing that is not yours already"),
+        (
+            waiting_line(8, 4),
+            Quote(2_500_000, False),
+            "h100: 8 in one host: not enough yet that are free or held below $1.50/h",
+        ),
+        (
+            waiting_line(8, 1),
+            Quote(2_500_000, True),
+            "h100: 8 at once: free at $2.50/h, above your limit of $1.50/h",
+        ),
+        (waiting_line(8, 4), None, "h100: 8 in one host: not so many there that are not yours"),
+        (
+            waiting_line(8, 4, "5 promised, here by 22:13:50 (in 30s) at the latest"),
+            None,
+            "5 promised, here by 22:13:50 (in 30s) at the latest",
+        ),
     ],
 )
-def test_the_waiting_line_says_why(shop: Shop, quote: Quote | None, why: str) -> None:
+def test_the_waiting_line_says_why(
+    shop: Shop, line: WaitingLine, quote: Quote | None, why: str
+) -> None:
     """How long of how long, how far it has come, and why it waits, in 80 columns."""
-    line = WaitingLine("h100", 1_400_000, 1_500_000, 60_000_000, lambda: "3 of 8 filled")
-    assert line.__rich__().plain == "waiting 0s of 1m: 3 of 8 filled; Ctrl-C stops waiting\n"
+    line.start()
+    assert line.__rich__().plain.startswith(
+        "waiting 0s of 10m: 3 of 8 filled; Ctrl-C stops waiting"
+    )
     line.quote, line.is_quoted = quote, True
     shop.counter.now += 12_400_000
     first, second = line.__rich__().plain.splitlines()
-    assert first.startswith("waiting 12s of 1m") and second == why
+    assert first.startswith("waiting 12s of 10m") and second == why
     assert max(len(first), len(second)) <= 80
 
 
@@ -548,6 +602,127 @@ def test_completion_is_silent(shop: Shop, capfd: pytest.CaptureFixture[str]) -> 
     shop.connect_with(fail)
     assert completed("quote", "h") == []
     assert asked == [1.0] and capfd.readouterr() == ("", "")
+
+
+def test_completion_offers_levels(shop: Shop) -> None:
+    """Those of the tree that was typed, at and under the scope; never that of single resources."""
+    shop.operator.do(NameLevels("h100", ("zone", "rack", "gpu")))
+    shop.operator.do(OfferResource("b200/x/y"))
+    shop.operator.do(NameLevels("b200", ("island", "gpu")))
+    assert completed("buy", "h100", "--count", "2", "--within", "") == ["h100", "rack", "zone"]
+    assert completed("buy", "h100/east", "--within", "") == ["rack", "zone"]
+    assert completed("quote", "b200", "--within", "i") == ["island"]
+    assert completed("buy", "--within", "") == ["b200", "h100", "island", "rack", "zone"]
+
+
+# --- several at once ----------------------------------------------------------------------------
+
+
+def called_gang(shop: Shop) -> CounterClient:
+    """Of two that are wanted, one is free and the other is called; the notice is of ten seconds."""
+    shop.operator.do(ChangeGuard("h100", notice=10 * US_PER_S))
+    shop.operator.do(NameLevels("h100", ("zone", "rack", "gpu")))
+    shop.counter.client("tenant", "bio").do(PlaceOrder("h100/east/r1/g0", 2_000_000, 2_500_000))
+    return shop.become("tenant", "ml")
+
+
+PAIR = ("buy", "h100", "--count", "2", "--within", "rack", "--limit", "3")
+
+
+def test_what_is_promised_is_told_apart(shop: Shop) -> None:
+    """One is here, the other comes: so it is not filled yet, and with --wait it is at the end."""
+    called_gang(shop)
+    result = shop.run(*PAIR)
+    assert result.exit_code == 3
+    told = "1 of 2 filled; 1 promised, here by 22:13:30 (in 10s) at the latest\n"
+    assert result.stdout.endswith(told)
+    assert "what is promised comes by itself" in result.stderr
+    shop.run("release", "--all", "--yes")
+    shop.counter.sleep_s(10)
+    shop.run("release", "--all", "--yes")
+    called_gang(shop)
+    bought = shop.json(*PAIR, "--wait", "1m")
+    assert (len(bought["filled"]), bought["promised"]) == (2, [])
+    assert shop.counter.now < NOON_US + 60 * US_PER_S, "no longer than it took"
+
+
+def test_a_promise_that_can_not_be_kept_is_not_waited_for(shop: Shop) -> None:
+    """Nobody is told when what was promised is taken off the market: it is noticed when it is not
+    there in time, and what was won stays."""
+    called_gang(shop)
+    shop.counter.later(lambda: shop.operator.do(WithdrawResource("h100/east/r1/g0")))
+    bought = shop.json(*PAIR, "--wait", "1m", exit_code=3)
+    assert [each["resource"] for each in bought["filled"]] == ["h100/east/r1/g1"]
+    assert (bought["promised"], bought["waiting"], bought["unknown"]) == ([], [], [])
+    assert shop.counter.now < NOON_US + 30 * US_PER_S
+
+
+def test_a_single_order_that_was_promised_waits_again(shop: Shop) -> None:
+    """What was promised to it left the market, and it is placed again: it waits, and is told so."""
+    called_gang(shop)
+    shop.counter.client("tenant", "dan").do(PlaceOrder("h100/east/r1/g1", 2_000_000, 9_000_000))
+    words = ("buy", "h100/east/r1", "--price", "3", "--wait")
+    assert len(shop.json(*words, "2s", exit_code=3)["promised"]) == 1
+    shop.run("release", "h100/east/r1/g0", "--yes")
+    shop.counter.later(lambda: None, lambda: shop.operator.do(WithdrawResource("h100/east/r1/g0")))
+    bought = shop.json(*words, "5s", exit_code=3)
+    assert (bought["promised"], len(bought["waiting"])) == ([], 1)
+
+
+def test_what_is_no_longer_told_is_looked_for(shop: Shop) -> None:
+    """Where the stream does not keep that what was promised has come, it is among the holdings."""
+    called_gang(shop)
+    rival = shop.counter.client("tenant", "bio")
+
+    def leave_unseen() -> None:
+        rival.do(Release("h100/east/r1/g0"))
+        shop.counter.told.clear()
+        shop.counter.forgotten = shop.counter.sequence
+
+    shop.counter.later(leave_unseen)
+    bought = shop.json(*PAIR, "--wait", "1m")
+    assert len(bought["filled"]) == 2
+
+
+def test_the_level_is_known_when_the_service_goes_away(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits is told in the same words as if somebody still answered."""
+    client = called_gang(shop)
+
+    def lose(**_: object) -> object:
+        monkeypatch.setattr(client, "status", lose)
+        raise ConnectionFailed("nobody answers")
+
+    monkeypatch.setattr(client, "listen", lose)
+    result = shop.run(*PAIR[:-1], "2.10", "--wait", "1m")
+    assert result.exit_code == 4
+    assert "o-8 waits for all 2 in one rack of h100 at one instant\n" in result.stdout
+
+
+def test_every_screen_fits_80_columns(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is called, promised, bound and waited for, where somebody reads it."""
+    monkeypatch.setattr(output, "_width", lambda: 80)
+    client = called_gang(shop)
+    shop.operator.do(ChangeGuard("h100", notice=10 * US_PER_S, commit=3_600 * US_PER_S))
+    screens = [shop.text(*PAIR, exit_code=3)]
+    client.do(PlaceOrder("h100", None, 2_500_000, "a-longer-name-of-mine", None, 2, 3))
+    screens += [
+        shop.text(*words)
+        for words in (
+            ("quote", "h100", "--count", "2", "--within", "rack"),
+            ("orders",),
+            ("holdings",),
+            ("status",),
+        )
+    ]
+    shop.become("tenant", "bio")
+    screens.append(shop.text("holdings"))
+    shop.become("operator")
+    screens += [shop.text("guard", "show"), shop.text("orders"), shop.text("holdings")]
+    for screen in screens:
+        tables = [line for line in screen.splitlines() if ": " not in line]
+        assert max(map(len, tables)) <= 80, screen
 
 
 # --- the rooms ----------------------------------------------------------------------------------

@@ -76,7 +76,9 @@ def test_from_login_to_bill(service: Served, operator: Desk, tmp_path: Path) -> 
     """A cluster is brought, bought from, looked at and drained, all by commands."""
     ml = tenant(service, operator, tmp_path, "ml")
     assert ml.json("status")["tenant"] == "ml"
-    bought = ml.json("buy", "h100/us-east", "--count", "2", "--price", "3", "--limit", "3.20")
+    bought = ml.json(
+        "buy", "h100/us-east", "--count", "2", "--separately", "--price", "3", "--limit", "3.20"
+    )
     first = bought["filled"][0]["resource"]
     assert len(bought["filled"]) == 2
     ml.run("buy", "--near", first, "--level", "host", "--limit", "3.20")
@@ -124,7 +126,9 @@ def test_a_token_is_pasted_at_a_terminal(service: Served, tmp_path: Path) -> Non
 def test_waiting_for_a_seller(service: Served, operator: Desk, tmp_path: Path) -> None:
     """`buy --wait` in a process of its own is filled when somebody else leaves."""
     bio, ml = (tenant(service, operator, tmp_path, name) for name in ("bio", "ml"))
-    path = bio.json("buy", "a100", "--count", "16", "--limit", "9")["filled"][7]["resource"]
+    path = bio.json("buy", "a100", "--count", "16", "--separately", "--limit", "9")["filled"][7][
+        "resource"
+    ]
     waiting = start(ml, "buy", "a100", "--price", "2", "--wait", "1m", "--json")
     while not ml.json("orders"):
         time.sleep(0.02)
@@ -184,7 +188,9 @@ def test_more_orders_than_the_allowance(tmp_path: Path) -> None:
         operator.login(service.secrets["operator"])
         ml.login(service.secrets["ml"])
         operator.run("topology", "apply", CLUSTER)
-        bought = ml.json("buy", "h100", "--count", "700", "--price", "0.01", exit_code=3)
+        bought = ml.json(
+            "buy", "h100", "--count", "700", "--separately", "--price", "0.01", exit_code=3
+        )
         assert len(bought["waiting"]) == 700 and bought["refused"] == []
         assert ml.run("cancel", "--all", "--yes").endswith("700 of 700 done\n")
         assert ml.json("orders") == []
@@ -198,7 +204,7 @@ def test_an_interruption_says_exactly_what_lives_on(tmp_path: Path) -> None:
         operator.login(service.secrets["operator"])
         ml.login(service.secrets["ml"])
         operator.run("topology", "apply", CLUSTER)
-        buying = start(ml, "buy", "h100", "--count", "5000", "--price", "0.01")
+        buying = start(ml, "buy", "h100", "--count", "5000", "--separately", "--price", "0.01")
 
         def waiting() -> int:
             return service.call(lambda exchange: exchange.execution.sequence)
@@ -225,21 +231,26 @@ def test_who_revokes_its_own_token_is_told(service: Served, operator: Desk) -> N
     operator.run("status", exit_code=5)
 
 
-def test_a_drain_that_ran_out_of_time_is_remembered(
+def test_what_was_withdrawn_by_name_is_remembered(
     service: Served, operator: Desk, tmp_path: Path
 ) -> None:
-    """Uncordon reads on the operator's stream what was withdrawn by name."""
+    """Uncordon brings back what a drain took, and reads on the operator's stream what was withdrawn
+    by name."""
     ml = tenant(service, operator, tmp_path, "ml")
-    held = ml.json("buy", "h100/us-west", "--price", "3.20")["filled"][0]["resource"]
+    ml.run("buy", "h100/us-west", "--price", "3.20")
     operator.run("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
     done = operator.json("topology", "uncordon", "h100/us-west")
-    assert len(done["back"]) == 15
-    assert (done["withdrawn"], done["is_complete"]) == ([held], True)
-    whole = held.rpartition("/")[0]
-    ml.run("buy", whole, "--count", "7", "--price", "3.20")
-    operator.run("topology", "drain", whole, "--grace", "0s", "--yes")
-    done = operator.json("topology", "uncordon", whole)
-    assert (done["back"], len(done["withdrawn"]), done["is_complete"]) == ([], 8, True)
+    assert (len(done["back"]), done["withdrawn"], done["is_complete"]) == (16, [], True)
+    held = ml.json("buy", "h100/us-west", "--price", "3.20")["filled"][0]["resource"]
+    withdraw_by_name(service, "h100/us-west", held)
+    done = operator.json("topology", "uncordon", "h100/us-west")
+    assert (len(done["back"]), done["withdrawn"], done["is_complete"]) == (15, [held], True)
+
+
+def withdraw_by_name(service: Served, scope: str, resource: str) -> None:
+    with Client(service.url, service.secrets["operator"]) as client:
+        client.cordon(scope)
+        client.withdraw(resource)
 
 
 def test_what_leaves_at_the_last_moment_of_a_drain_has_left(
@@ -248,7 +259,9 @@ def test_what_leaves_at_the_last_moment_of_a_drain_has_left(
     """What is released between the last look and the withdrawal is not there to be withdrawn: it
     left in time, and nothing is refused."""
     ml = tenant(service, operator, tmp_path, "ml")
-    filled = ml.json("buy", "h100/us-west", "--count", "2", "--price", "3.20")["filled"]
+    filled = ml.json("buy", "h100/us-west", "--count", "2", "--separately", "--price", "3.20")[
+        "filled"
+    ]
     first, second = sorted(each["resource"] for each in filled)
     secret = operator.json("tokens", "create", "--role", "tenant", "--tenant", "ml")["secret"]
     look = draining._held
@@ -272,7 +285,7 @@ def test_uncordon_reads_the_past_to_its_end(
     is told nevertheless."""
     ml = tenant(service, operator, tmp_path, "ml")
     held = ml.json("buy", "h100/us-west", "--price", "3.20")["filled"][0]["resource"]
-    operator.run("topology", "drain", "h100/us-west", "--grace", "0s", "--yes")
+    withdraw_by_name(service, "h100/us-west", held)
     send_piece = Following.send_piece
     goes_on_at: list[float] = []
 

@@ -45,9 +45,15 @@ COMMANDS: tuple[tuple[str, tuple[CommandEntry, ...]], ...] = (
     (
         "Buying",
         (
-            CommandEntry("quote", "tenant.orders", "Say what a resource would cost now."),
+            CommandEntry(
+                "quote",
+                "tenant.orders",
+                "Say what a resource would cost now, or several at once.",
+            ),
             CommandEntry("buy", "tenant.buying", "Order resources under a scope."),
-            CommandEntry("orders", "tenant.orders", "List the orders that wait."),
+            CommandEntry(
+                "orders", "tenant.orders", "List the orders that wait, and what is promised."
+            ),
             CommandEntry("amend", "tenant.orders", "Change the terms of an order."),
             CommandEntry("cancel", "tenant.orders", "End orders."),
         ),
@@ -57,7 +63,11 @@ COMMANDS: tuple[tuple[str, tuple[CommandEntry, ...]], ...] = (
         (
             CommandEntry("holdings", "tenant.holdings", "List what is held, and at what rate."),
             CommandEntry("limit", "tenant.holdings", "Set how far you follow a rate."),
-            CommandEntry("release", "tenant.holdings", "Give held resources back."),
+            CommandEntry(
+                "release",
+                "tenant.holdings",
+                "Give held resources back, or what is promised to you.",
+            ),
             CommandEntry("bill", "tenant.billing", "Say what is owed, and explain it."),
             CommandEntry("events", "everybody.events", "Follow what happens, as it happens."),
         ),

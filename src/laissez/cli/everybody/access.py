@@ -75,6 +75,7 @@ def status(as_json: bool) -> None:
     rows = [
         ("you are", _who(told)),
         ("trees", ", ".join(told.trees) or "none yet"),
+        *((f"levels of {tree}", ", ".join(told.levels[tree])) for tree in sorted(told.levels)),
         ("sequence", f"{told.sequence:,}"),
         ("its clock", show_time(told.at, clock.now_us())),
     ]

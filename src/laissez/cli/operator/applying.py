@@ -129,6 +129,8 @@ def apply(file: Path, yes: bool, dry_run: bool, as_json: bool) -> None:
         if dry_run:
             if as_json:
                 say_json(proposal.document())
+            else:
+                _warn_of_no_commitment(_without_by_then(client, cluster, proposal))
             return
         if proposal.held and not yes:
             _ask(proposal)
@@ -145,9 +147,26 @@ def apply(file: Path, yes: bool, dry_run: bool, as_json: bool) -> None:
         say_json(msgspec.structs.replace(proposal.document(), applied=True, refused=refused))
     elif answers:
         say(f"{len(answers) - len(refused):,} of {len(answers):,} changes were made")
-    for tree in unbound if not as_json else ():
-        warn(no_commitment(tree))
+    if not as_json:
+        _warn_of_no_commitment(unbound)
     end_with(refused, as_json=as_json)
+
+
+def _warn_of_no_commitment(trees: Iterable[str]) -> None:
+    for tree in trees:
+        warn(f"laissez: {no_commitment(tree)}")
+
+
+def _without_by_then(client: Client, cluster: Cluster, proposal: _Proposal) -> tuple[str, ...]:
+    """Trees that would have no commitment. One that is new, without a guard, gets one."""
+    planned = {each.tree: each.commit for each in proposal.guards()}
+    present = set(client.status().trees)
+    without = set(_trees_without_commitment(client, cluster))
+    return tuple(
+        tree.name
+        for tree in cluster.trees
+        if (not planned[tree.name] if tree.name in planned else tree.name in without & present)
+    )
 
 
 def _trees_without_commitment(client: Client, cluster: Cluster) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
 """`topology drain`: empty a part of the cluster, giving its holders time to leave.
 
-A cordon lets nothing idle be taken any more; holders leave when they are done; what is still held
-when the grace is over is withdrawn, and its holdings end. So it is agreed on first, with numbers.
-Interrupting the wait leaves the cordon.
+A cordon lets nothing idle be taken any more, and its deadline is told to the holders like a call;
+they leave when they are done. What is still held at the deadline the exchange takes out by itself,
+and its holding ends, whether or not anybody waits here. So it is agreed on first, with numbers.
+Lifting the cordon calls it off.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from collections.abc import Sequence
 import click
 from msgspec import structs
 
-from laissez.cli.terminal import clock, connection
-from laissez.cli.terminal.amounts import counted, show_duration
-from laissez.cli.terminal.answers import MANY_PATIENCE_S, end_with, refusal_in
+from laissez.cli.terminal import clock, connection, listening
+from laissez.cli.terminal.amounts import counted, show_clock, show_duration
 from laissez.cli.terminal.completing import complete_scope
 from laissez.cli.terminal.documents import Drained, DrainPlan
 from laissez.cli.terminal.nearby import is_related, near_names_shown
@@ -33,10 +33,11 @@ from laissez.cli.terminal.output import (
 from laissez.cli.terminal.parameters import duration
 from laissez.client import Client
 from laissez.client.errors import Refusal
-from laissez.model import Code, Resource, WithdrawResource
+from laissez.model import Code, Happened, Resource, ResourceWithdrawn, Resync
 from laissez.model.sentences import nothing_under
 
-POLL_S = 1.0
+GRACE_LEAST_US = 1_000_000
+LOOK_EVERY_US = 2_000_000
 
 
 @click.command()
@@ -48,11 +49,11 @@ POLL_S = 1.0
 @dry_run_option
 @json_option
 def drain(scope: str, grace: int, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Empty a scope: cordon it, wait for holders to leave, then withdraw the rest.
+    """Empty a scope: cordon it, tell its holders, and take the rest out when the grace is over.
 
-    Asks first, with how much is held there. The holders are told nothing of the grace: tell them.
-    Ctrl-C ends the wait, and the cordon stays. 'uncordon' brings back what left by itself; what
-    was withdrawn comes back with 'topology apply'.
+    Asks first, with how much is held there. Its holders are told like those who are called, with
+    the reason 'withdrawn' and the deadline. Ctrl-C ends the wait and nothing else: at the deadline
+    what is still held is taken out. 'uncordon' calls the drain off, or brings back what left.
     """
     with connection.connect() as client:
         plan = _plan(scope, client.resources(scope), grace)
@@ -66,35 +67,77 @@ def drain(scope: str, grace: int, yes: bool, dry_run: bool, as_json: bool) -> No
             return
         if (plan.resources or plan.idle) and not yes:
             ask(f"Drain {scope}?", after=plan.message)
+        # By the exchange's clock, which may not be ours.
+        deadline = client.status().at + max(grace, GRACE_LEAST_US)
         with near_names_shown(client, scope):
-            client.cordon(scope)
-        # Here the grace begins: whoever is to be told that it ends is told now.
+            answer = client.cordon(scope, deadline=deadline)
+        leaving = _Leaving(client, scope, deadline)
         try:
             with progress_bar(f"waiting for holders under {scope}", as_json=as_json) as progress:
-                held, rest = _wait(client, scope, grace, progress)
+                leaving.wait(answer.sequence, progress)
         except KeyboardInterrupt:
             warn(
-                f"laissez: {scope} stays cordoned, and what is held there stays held; "
-                f"'laissez topology uncordon {scope}' opens it again"
+                f"laissez: the drain goes on without you: what is still held under {scope} is "
+                f"withdrawn at {show_clock(deadline)}; 'laissez topology uncordon {scope}' calls "
+                "it off"
             )
             raise
-        withdraw = [WithdrawResource(path) for path in rest]
-        answers = client.send_all(withdraw, patience_s=MANY_PATIENCE_S)
-    said = [(path, refusal_in(each)) for path, each in zip(rest, answers, strict=True)]
-    withdrawn = tuple(path for path, no in said if no is None)
-    # What its holder left after the last look is not there any more: nothing is wrong with that.
-    kept = {path: no for path, no in said if no is not None and no.code != Code.UNKNOWN_RESOURCE}
-    refused = tuple(kept.values())
-    stayed = {*withdrawn, *kept}
-    left = tuple(path for path in held if path not in stayed)
+    left, withdrawn = tuple(leaving.left), tuple(leaving.withdrawn)
     if as_json:
-        say_json(Drained(scope, left, withdrawn, refused))
+        say_json(Drained(scope, left, withdrawn))
+        return
+    held = len(left) + len(withdrawn) + len(leaving.kept)
+    say(f"{scope}: of {held:,} held, {len(left):,} left in time, {len(withdrawn):,} withdrawn")
+    if leaving.kept:
+        say("the drain was called off; what is still held stays")
     else:
-        told = f"{len(left):,} left in time, {len(withdrawn):,} withdrawn"
-        say(f"{scope}: of {len(held):,} held, {told}")
-        if withdrawn:
-            say("uncordon leaves these out: 'laissez topology apply FILE' brings them back")
-    end_with(refused, as_json=as_json)
+        say(f"'laissez topology uncordon {scope}' brings all of it back")
+
+
+class _Leaving:
+    """What was held under a scope when its drain began, and how each of it went."""
+
+    def __init__(self, client: Client, scope: str, deadline: int) -> None:
+        self._client = client
+        self._scope = scope
+        self._deadline = deadline
+        self.kept = dict.fromkeys(_held(client, scope))
+        self.left: dict[str, None] = {}
+        self.withdrawn: dict[str, None] = {}
+
+    def wait(self, after: int, progress: ShownProgress) -> None:
+        """Until all are gone, or the drain is called off."""
+        total = len(self.kept)
+        if not self.kept:
+            return
+        looked_at = clock.now_us()
+        for said in listening.listen(self._client, after=after):
+            if isinstance(said, Happened):
+                for event in said.events:
+                    if isinstance(event, ResourceWithdrawn):
+                        self._goes(event.resource, event.at)
+            progress(total - len(self.kept), total)
+            if not self.kept:
+                return
+            is_missed, now = isinstance(said, Resync), clock.now_us()
+            if is_missed or now >= looked_at + LOOK_EVERY_US:
+                looked_at = now
+                if not self._goes_on(look=is_missed):
+                    return
+
+    def _goes(self, resource: str, at: int) -> None:
+        if resource in self.kept:
+            del self.kept[resource]
+            (self.left if at < self._deadline else self.withdrawn)[resource] = None
+
+    def _goes_on(self, *, look: bool) -> bool:
+        """Is there still a drain? Where not all was told, what is held is looked at, too."""
+        goes_on = self._scope in self._client.floors().drains
+        if look or not goes_on:
+            held, at = set(_held(self._client, self._scope)), self._client.status().at
+            for resource in [each for each in self.kept if each not in held]:
+                self._goes(resource, at)
+        return goes_on and bool(self.kept)
 
 
 def _plan(scope: str, present: Sequence[Resource], grace_us: int) -> DrainPlan:
@@ -105,8 +148,8 @@ def _plan(scope: str, present: Sequence[Resource], grace_us: int) -> DrainPlan:
     if held:
         message = (
             f"{scope}: {len(held):,} held by {counted(len(tenants), 'tenant')}, "
-            f"{len(idle):,} idle; what is idle leaves at once; what is still held in "
-            f"{show_duration(grace_us)} is withdrawn, and those holdings end without notice"
+            f"{len(idle):,} idle; what is idle leaves at once; the holders are told, and what is "
+            f"still held in {show_duration(max(grace_us, GRACE_LEAST_US))} is withdrawn"
         )
     return DrainPlan(scope, held, tenants, idle, grace_us, message)
 
@@ -120,19 +163,6 @@ def _checked(client: Client, plan: DrainPlan) -> DrainPlan:
         raise Refusal(Code.UNKNOWN_SCOPE, nothing_under(plan.scope))
     message = f"{plan.scope}: nothing is on the market now; already cordoned: {few(cordons)}"
     return structs.replace(plan, message=message)
-
-
-def _wait(
-    client: Client, scope: str, grace_us: int, progress: ShownProgress
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What is held at first, and what still is when all have left or the grace is over."""
-    until = clock.now_us() + grace_us
-    held = rest = _held(client, scope)
-    while rest and clock.now_us() < until:
-        progress(len(held) - len(rest), len(held))
-        clock.sleep_s(POLL_S)
-        rest = _held(client, scope)
-    return held, rest
 
 
 def _held(client: Client, scope: str) -> tuple[str, ...]:

@@ -20,6 +20,10 @@ from laissez.cli.terminal.output import dry_run_option, json_option, say, say_js
 from laissez.cli.terminal.parameters import dollars, duration, percent
 from laissez.client import Client
 from laissez.model import ChangeFloor
+from laissez.model.sentences import no_commitment
+
+DAY_US = 86_400_000_000
+NOUNS = {"notice": "notice", "commit": "commitment"}
 
 
 @click.group()
@@ -91,7 +95,8 @@ def show_floors(as_json: bool) -> None:
 def guard() -> None:
     """Set and show volatility guards.
 
-    Guards belong to a tree, and are off unless set.
+    Guards belong to a tree. A new tree has a notice and a commitment, see 'guard show'; all others
+    are off unless set.
     """
 
 
@@ -101,6 +106,12 @@ def guard() -> None:
 @click.option("--fall", type=dollars, help="A floor falls at most so much in a window: 0.50.")
 @click.option("--hold", type=duration, help="What was won is safe for so long: 2s.")
 @click.option("--window", type=duration, help="How long a window is: 1s.")
+@click.option(
+    "--notice", type=duration, help="Who is displaced has so long to leave: 60s; a day at most."
+)
+@click.option(
+    "--commit", type=duration, help="Who wins pays for so long at least: 60s; a day at most."
+)
 @json_option
 def set_guard(
     tree: str,
@@ -108,20 +119,46 @@ def set_guard(
     fall: int | None,
     hold: int | None,
     window: int | None,
+    notice: int | None,
+    commit: int | None,
     as_json: bool,
 ) -> None:
-    """Set all guards of a tree at once; what is left out is off."""
-    if rise is None and fall is None and hold is None and window is None:
-        raise click.UsageError("say which guards: --rise 25% --window 1s; 'guard off' ends them")
+    """Set all guards of a tree at once; what is left out is off.
+
+    A new tree has a notice and a commitment of 30s unless the service was started otherwise: give
+    them again, if they are to stay. A commitment no shorter than the notice makes sure that to
+    displace somebody and leave again costs what was bid.
+    """
+    if all(each is None for each in (rise, fall, hold, window, notice, commit)):
+        raise click.UsageError(
+            "say which guards: --rise 25% --window 1s, --notice 60s --commit 60s; 'guard off' "
+            "ends them"
+        )
+    for name, length in (("notice", notice), ("commit", commit)):
+        if length is not None and length > DAY_US:
+            raise click.UsageError(
+                f"a {NOUNS[name]} is a day at most, not {show_duration(length)}; give --{name} "
+                "30s, 5m or the like"
+            )
     if (rise or fall) and not window:
         raise click.UsageError(
             "rise and fall are bounds within a window; say how long it is: --window 1s"
         )
     with connection.connect() as client:
-        answer = client.set_guard(tree, rise=rise, fall=fall, hold=hold, window=window)
+        answer = client.set_guard(
+            tree, rise=rise, fall=fall, hold=hold, window=window, notice=notice, commit=commit
+        )
         if client.quote(tree).rate is None:
             _say_empty(client, tree, "the guards wait")
     say_answer(answer, as_json=as_json)
+    if not commit:
+        warn(f"laissez: {no_commitment(tree)}")
+    elif notice and commit < notice:
+        warn(
+            f"laissez: the commitment, {show_duration(commit)}, is shorter than the notice, "
+            f"{show_duration(notice)}: to have somebody called in vain costs less than the notice "
+            "is worth; make it no shorter"
+        )
 
 
 @guard.command("off")
@@ -135,7 +172,10 @@ def guard_off(tree: str, as_json: bool) -> None:
             hint = did_you_mean(tree, guarded) or scope_meant(client, tree)
             warn(f"laissez: {tree} has no guards{hint}")
         answer = client.set_guard(tree)
+        is_known = tree in client.status().trees
     say_answer(answer, as_json=as_json)
+    if is_known:
+        warn(f"laissez: {no_commitment(tree)}")
 
 
 @guard.command("show")
@@ -154,10 +194,13 @@ def show_guards(as_json: bool) -> None:
             show_rate(each.fall),
             show_duration(each.hold),
             show_duration(each.window),
+            show_duration(each.notice),
+            show_duration(each.commit),
         )
         for each in guards
     ]
-    say_table("tree", "rise", "fall", "hold", "window", rows=rows, nothing="no guard is set")
+    columns = ("tree", "rise", "fall", "hold", "window", "notice", "commit")
+    say_table(*columns, rows=rows, nothing="no guard is set")
 
 
 @click.command()

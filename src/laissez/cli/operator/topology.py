@@ -9,8 +9,8 @@ import click
 from laissez.cli.operator.applying import apply
 from laissez.cli.operator.draining import drain
 from laissez.cli.operator.uncordoning import uncordon
-from laissez.cli.terminal import connection
-from laissez.cli.terminal.amounts import counted, show_rate
+from laissez.cli.terminal import clock, connection
+from laissez.cli.terminal.amounts import counted, show_rate, show_time
 from laissez.cli.terminal.completing import complete_scope
 from laissez.cli.terminal.documents import Topology
 from laissez.cli.terminal.nearby import is_related, near_names_shown, scope_meant
@@ -35,20 +35,20 @@ topology.add_command(uncordon)
 def show(scope: str | None, as_json: bool) -> None:
     """Show all resources, or those under a scope, folded into ranges.
 
-    Below them stands what is cordoned. With --json each resource is listed, with its owner, rate
-    and attributes, and beside them the cordons.
+    Below them stands what is cordoned, and until when what is drained. With --json each resource is
+    listed, with its owner, rate and attributes, and beside them the cordons and drains.
     """
     with connection.connect() as client:
         resources = client.resources(scope)
-        cordons = tuple(
-            each for each in client.floors().cordons if not scope or is_related(each, scope)
-        )
+        told = client.floors()
+        cordons = tuple(each for each in told.cordons if not scope or is_related(each, scope))
+        drains = {each: told.drains[each] for each in cordons if each in told.drains}
         nothing = "the market has no resource yet"
         if scope and not resources:
             hint = "" if cordons else scope_meant(client, scope)
             nothing = f"there is nothing under {scope}{hint}"
     if as_json:
-        say_json(Topology(resources, cordons))
+        say_json(Topology(resources, cordons, drains))
         return
     say_table(
         "resources",
@@ -61,7 +61,12 @@ def show(scope: str | None, as_json: bool) -> None:
         nothing=nothing,
     )
     for cordon in cordons:
-        say(f"{cordon} is cordoned")
+        until = drains.get(cordon)
+        if until is None:
+            say(f"{cordon} is cordoned")
+        else:
+            when = show_time(until, clock.now_us())
+            say(f"{cordon} is cordoned, and what is held there is withdrawn at {when}")
 
 
 def _folded_rows(resources: Sequence[Resource]) -> list[tuple[str, ...]]:

@@ -15,6 +15,8 @@ CAUSES = {
     "floor": "the floor",
     "demand": "an order of somebody else",
     "hold": "your limit, under a hold",
+    "notice": "your limit, while it is called",
+    "commit": "leaving early: the rest of a commitment",
 }
 
 

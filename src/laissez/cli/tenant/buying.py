@@ -1,27 +1,35 @@
-"""`buy`: some independent orders, and what becomes of them.
+"""`buy`: one resource, several at once or none, or several single orders, and what becomes of them.
 
-Each order is good for one resource. An order that is not filled at once waits in the market; with
-`--wait` the command waits, too. Filled, waiting and refused orders are told apart plainly, because
-a job that asked for eight may have got five.
+An order that is not filled at once waits in the market; with `--wait` the command waits, too.
+Filled, promised, waiting and refused orders are told apart plainly, because a job that asked for
+eight with single orders may have got five.
 """
 
 from __future__ import annotations
 
 import click
 
-from laissez.cli.tenant.purchase import Purchase
+from laissez.cli.tenant.gangs import check_terms, say_gang_preview
+from laissez.cli.tenant.purchase import Purchase, WhatToBuy
 from laissez.cli.tenant.trying import check_is_tenant, check_tree, say_if_unseen
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_rate
-from laissez.cli.terminal.completing import complete_holding, complete_level, complete_scope
+from laissez.cli.terminal.completing import (
+    complete_holding,
+    complete_level,
+    complete_scope,
+    complete_within,
+)
 from laissez.cli.terminal.documents import Previewed
 from laissez.cli.terminal.exits import tell_failure
+from laissez.cli.terminal.levels import level_of
 from laissez.cli.terminal.nearby import did_you_mean, near_names_shown
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
 from laissez.client.errors import LaissezError, Refusal
 from laissez.model import Code, PlaceOrder
+from laissez.model.paths import tree_of
 
 COUNT_MAX = 10_000
 
@@ -29,8 +37,19 @@ COUNT_MAX = 10_000
 @click.command()
 @click.argument("scope", required=False, shell_complete=complete_scope)
 @click.option(
-    "--count", type=click.IntRange(1, COUNT_MAX), default=1, show_default=True, help="How many."
+    "--count",
+    type=click.IntRange(1, COUNT_MAX),
+    default=1,
+    show_default=True,
+    help="How many, all at one instant or none.",
 )
+@click.option(
+    "--within",
+    metavar="LEVEL",
+    shell_complete=complete_within,
+    help="All in the same rack, host, ... (with --count).",
+)
+@click.option("--separately", is_flag=True, help="COUNT single orders, each filled by itself.")
 @click.option(
     "--price",
     type=dollars,
@@ -61,6 +80,8 @@ COUNT_MAX = 10_000
 def buy(
     scope: str | None,
     count: int,
+    within: str | None,
+    separately: bool,
     price: int | None,
     limit: int | None,
     near: str | None,
@@ -72,18 +93,24 @@ def buy(
 ) -> None:
     """Order resources under a scope.
 
-    Places COUNT independent orders for any one resource under SCOPE each. Exits with 0 if all were
-    filled, and with 3 if some wait. Orders that wait live on in the market when the command ends,
-    also by Ctrl-C; 'laissez cancel' ends them.
+    With --count so many are won at one instant, or none, and --within says how close together they
+    lie: the levels are those that 'laissez status' shows. They have a limit and no price: while
+    they wait they press on nobody. With --separately COUNT single orders are placed instead.
+
+    Exits with 0 if all were filled, and with 3 if some wait or are only promised: where holders are
+    given notice, what was won comes when that is over. Orders that wait live on in the market when
+    the command ends, also by Ctrl-C; 'laissez cancel' ends them.
 
     \b
     Examples:
       laissez buy h100 --limit 3.20
-      laissez buy h100/us-east --count 8 --price 3.00 --limit 3.20 --wait 30s
+      laissez buy h100 --count 8 --within host --limit 3.20 --wait 10m
+      laissez buy h100 --count 8 --separately --price 3.00 --limit 3.20
       laissez buy --near h100/us-east/r1/h3/g0 --level rack --limit 3.20
     """
-    if price is None and limit is None:
-        raise click.UsageError("say what you would pay an hour: --limit 3.20, --price 3.00 or both")
+    check_terms(count, within, price, limit, separately=separately)
+    is_gang = count > 1 and not separately
+    level_within = None if within is None else level_of(within)
     with connection.connect() as client:
         place = _place(client, scope, near, level)
         if price is not None and limit is not None and price > limit:
@@ -92,10 +119,15 @@ def buy(
             check_is_tenant(client, PlaceOrder)
             with near_names_shown(client, place):
                 check_tree(client, place)
-                say_preview(client, place, price, limit, count, as_json=as_json)
+                if is_gang:
+                    assert limit is not None
+                    say_gang_preview(client, place, count, level_within, limit, as_json=as_json)
+                else:
+                    say_preview(client, place, price, limit, count, as_json=as_json)
             return
         until = None if expires is None else clock.now_us() + expires
-        purchase = Purchase(client, place, count, as_json=as_json)
+        wanted = WhatToBuy(place, count, is_gang, level_within)
+        purchase = Purchase(client, wanted, as_json=as_json)
         try:
             purchase.order(price, limit, until)
             if wait is not None:
@@ -131,10 +163,11 @@ def _place(client: Client, scope: str | None, near: str | None, level: str | Non
         assert scope is not None
         return scope
     try:
-        return client.scope_near(near, int(level) if level.isdecimal() else level)
+        return client.scope_near(near, level_of(level))
     except ValueError as error:
         held = {each.resource for each in client.holdings()}
-        hint = "" if near in held else did_you_mean(near, held)
+        known = client.status().levels.get(tree_of(near), ())
+        hint = did_you_mean(level, known) if near in held else did_you_mean(near, held)
         raise click.UsageError(f"{error}{hint}") from None
 
 

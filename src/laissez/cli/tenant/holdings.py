@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 
+from laissez.cli.tenant.standing import (
+    cost_in_words,
+    counts_down,
+    is_bound,
+    is_called,
+    leaving_costs,
+    promises_in_words,
+    standing_lines,
+)
 from laissez.cli.tenant.trying import check_is_tenant, not_held, own_holding
-from laissez.cli.terminal import clock, connection
+from laissez.cli.terminal import clock, connection, listening
 from laissez.cli.terminal.amounts import (
     counted,
     show_attributes,
@@ -24,7 +34,7 @@ from laissez.cli.terminal.answers import (
     send_all_shown,
 )
 from laissez.cli.terminal.completing import complete_holding, complete_tenant
-from laissez.cli.terminal.documents import WouldChange
+from laissez.cli.terminal.documents import WouldChange, WouldRelease
 from laissez.cli.terminal.nearby import did_you_mean, near_names_shown, tenant_meant
 from laissez.cli.terminal.output import (
     ask,
@@ -39,7 +49,8 @@ from laissez.cli.terminal.output import (
 )
 from laissez.cli.terminal.parameters import dollars
 from laissez.client import Client
-from laissez.model import Answer, ChangeLimit, Code, Holding, Refused, Release
+from laissez.client.errors import Refusal
+from laissez.model import Answer, ChangeLimit, Code, Holding, Promise, Refused, Release
 
 TENTH_US = 100_000
 
@@ -55,18 +66,27 @@ TENTH_US = 100_000
 def holdings(watch: bool, tenant: str | None, as_json: bool) -> None:
     """List what is held, and at what rate.
 
-    With --watch and --json each change is one line: the whole list as it is then.
+    Below stands what is called and will be lost, until when you are bound, and what is promised to
+    you, each with the time that is left. With --watch and --json each change is one line: the whole
+    list as it is then; what is promised is in 'laissez orders --json'.
     """
     with connection.connect() as client:
         since = client.status().sequence if watch else None
-        shown = client.holdings(tenant)
-        if tenant is not None and not shown and (nobody := tenant_meant(client, tenant)):
+        shown = _View(client.holdings(tenant), () if as_json else client.promises(tenant))
+        if tenant is not None and not shown.held and (nobody := tenant_meant(client, tenant)):
             warn(nobody)
         _show(shown, as_json=as_json)
         if not watch:
             return
-        for _ in client.events(after=since, rates=True):
-            now = client.holdings(tenant)
+        looks_on = sys.stdout.isatty() and not as_json
+        for said in listening.listen(client, after=since, rates=True):
+            if said is None:
+                # Nothing is new but the time.
+                if looks_on and counts_down(*shown, clock.now_us()):
+                    click.clear()
+                    _show(shown, as_json=False)
+                continue
+            now = _View(client.holdings(tenant), () if as_json else client.promises(tenant))
             if now != shown:
                 shown = now
                 if sys.stdout.isatty():
@@ -74,9 +94,14 @@ def holdings(watch: bool, tenant: str | None, as_json: bool) -> None:
                 _show(shown, as_json=as_json)
 
 
-def _show(held: tuple[Holding, ...], *, as_json: bool) -> None:
+class _View(NamedTuple):
+    held: tuple[Holding, ...]
+    promised: tuple[Promise, ...]
+
+
+def _show(shown: _View, *, as_json: bool) -> None:
     if as_json:
-        say_json(held)
+        say_json(shown.held)
         return
     now = clock.now_us()
     rows = [
@@ -87,10 +112,12 @@ def _show(held: tuple[Holding, ...], *, as_json: bool) -> None:
             f"{show_time(each.since, now)}{_safety(each, now)}",
             show_attributes(each.attributes),
         )
-        for each in held
+        for each in shown.held
     ]
     columns = ("resource", "rate", "limit", "charged since", "attributes")
     say_described(*columns, rows=rows, right=("rate", "limit"), nothing="nothing is held")
+    for line in standing_lines(*shown, now):
+        say(line)
 
 
 def _safety(held: Holding, now_us: int) -> str:
@@ -123,7 +150,14 @@ def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
         check_is_tenant(client, ChangeLimit)
         found = own_holding(client.holdings(), resource)
     rate, wanted = show_rate(found.rate), show_rate(amount)
-    if found.rate > amount:
+    now = clock.now_us()
+    if is_called(found):
+        raise Refusal(Code.ALREADY_CALLED, _already_called(found))
+    if is_bound(found, now) and amount < (found.bound_price or 0):
+        until = show_time(found.bound_until, now)
+        price = show_rate(found.bound_price)
+        message = f"{resource} is bound at {price} until {until}; then its limit would be {wanted}"
+    elif found.rate > amount:
         message = f"{resource} would be lost: its rate is {rate}, above {wanted}"
     else:
         message = f"{resource} would stay yours at {rate}, until the rate is above {wanted}"
@@ -132,9 +166,23 @@ def limit(resource: str, amount: int, dry_run: bool, as_json: bool) -> None:
 
 def _say_how_long(held: Holding) -> None:
     """A limit below the rate does nothing at first while a guard keeps what was won."""
-    safe = _safety(held, clock.now_us()).removeprefix(", ")
+    now = clock.now_us()
+    if held.asked_limit is not None and is_bound(held, now):
+        price, asked = show_rate(held.bound_price), show_rate(held.asked_limit)
+        say(
+            f"you are bound at {price} until {show_time(held.bound_until, now)}; then it is {asked}"
+        )
+        return
+    safe = _safety(held, now).removeprefix(", ")
     if safe and held.rate > held.limit:
         say(f"it is below the rate, {show_rate(held.rate)}; {safe} more, then it goes")
+
+
+def _already_called(held: Holding) -> str:
+    return (
+        f"{held.resource!r} is called, and its limit stays as it is until then; save your work and "
+        "release it"
+    )
 
 
 def _say_would(would: WouldChange, *, as_json: bool) -> None:
@@ -153,22 +201,52 @@ def _say_would(would: WouldChange, *, as_json: bool) -> None:
 def release(
     resources: tuple[str, ...], every: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Give held resources back."""
+    """Give held resources back, or what is promised to you.
+
+    Who won something may be bound to it for a while: to leave earlier costs the rest of that time,
+    and to give a promise back costs all of it. Then what it costs is said, and asked for.
+    """
     if every == bool(resources):
         raise click.UsageError("name the resources to give back, or say --all")
+    resources = tuple(dict.fromkeys(resources))
     with connection.connect() as client:
         if dry_run:
             check_is_tenant(client, Release)
-            _say_what_would_go(client.holdings(), resources, as_json=as_json)
+            view = _View(client.holdings(), client.promises())
+            _say_what_would_go(view, resources, as_json=as_json)
             return
         if every:
-            resources = tuple(each.resource for each in client.holdings())
+            held = client.holdings()
+            resources = tuple(each.resource for each in held)
             if resources and not yes:
-                ask(f"Give back {counted(len(resources), 'resource')}?")
+                ask(
+                    f"Give back {counted(len(resources), 'resource')}?",
+                    after=cost_in_words(held, clock.now_us()),
+                )
+        elif not yes:
+            _ask_if_it_costs(client, resources)
         wanted = [Release(resource) for resource in resources]
         answers = send_all_shown(client, wanted, "releasing", as_json=as_json)
         hints = _hints(client, resources, answers)
+        still_coming = client.promises() if every and not as_json else ()
+    if still_coming:
+        names = few([each.resource for each in still_coming])
+        warn(f"laissez: still promised to you: {names}; name it to give it back, too")
     say_answers(answers, as_json=as_json, nothing="nothing is held", hints=hints)
+
+
+def _ask_if_it_costs(client: Client, resources: Sequence[str]) -> None:
+    """Whoever leaves what it may leave is not asked."""
+    if client.status().tenant is None:
+        return  # and is refused
+    named = set(resources)
+    view = _View(client.holdings(), client.promises())
+    held = [each for each in view.held if each.resource in named]
+    promised = [each for each in view.promised if each.resource in named]
+    costs = (cost_in_words(held, clock.now_us()), promises_in_words(promised))
+    told = "\n".join(each for each in costs if each)
+    if told:
+        ask(f"Give back {counted(len(held) + len(promised), 'resource')}?", after=told)
 
 
 def _hints(
@@ -187,12 +265,24 @@ def _hints(
     return tuple(did_you_mean(each, held) if is_unknown else "" for each, is_unknown in pairs)
 
 
-def _say_what_would_go(held: Sequence[Holding], resources: Sequence[str], *, as_json: bool) -> None:
+def _say_what_would_go(view: _View, resources: Sequence[str], *, as_json: bool) -> None:
     """All that is held where nothing is named."""
-    refused = not_held(held, resources)
-    own = {each.resource for each in held}
+    own = {each.resource: each for each in view.held}
+    promised = {each.resource: each for each in view.promised}
+    refused = not_held(view.held, [each for each in resources if each not in promised])
     going = tuple(each for each in resources if each in own) if resources else tuple(own)
-    message = f"{counted(len(going), 'resource')} would be given back: {few(going)}"
-    if as_json or going or not resources:
-        _say_would(WouldChange(going, message if going else "nothing is held"), as_json=as_json)
+    back = tuple(each for each in resources if each in promised and each not in own)
+    now = clock.now_us()
+    held = [own[each] for each in going]
+    parts = []
+    if going:
+        parts.append(f"{counted(len(going), 'resource')} would be given back: {few(going)}")
+    parts.append(cost_in_words(held, now))
+    parts.append(promises_in_words([promised[each] for each in back]))
+    message = "\n".join(each for each in parts if each) or "nothing is held"
+    if as_json:
+        charge = sum(leaving_costs(each, now) for each in held)
+        say_json(WouldRelease(going, back, charge, message))
+    elif going or back or not resources:
+        say(message)
     end_with(refused, as_json=as_json)

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 from msgspec import UNSET
 
-from laissez.cli.tenant.buying import price_above_limit, say_preview
+from laissez.cli.tenant.buying import COUNT_MAX, price_above_limit, say_preview
+from laissez.cli.tenant.gangs import (
+    NO_PRICE,
+    near_levels_shown,
+    quote_of_several,
+    say_gang_preview,
+    why_gang_waits,
+)
+from laissez.cli.tenant.promises import hints_of_promises, promised_shown
 from laissez.cli.tenant.trying import check_is_tenant, own_order
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import counted, show_rate, show_time
 from laissez.cli.terminal.answers import say_answer, say_answers, send_all_shown
-from laissez.cli.terminal.completing import complete_order, complete_scope, complete_tenant
+from laissez.cli.terminal.completing import (
+    complete_order,
+    complete_scope,
+    complete_tenant,
+    complete_within,
+)
 from laissez.cli.terminal.documents import ExplainedOrder
+from laissez.cli.terminal.levels import NamedLevels, level_of, so_many
 from laissez.cli.terminal.nearby import near_names_shown, scope_meant, tenant_meant
 from laissez.cli.terminal.output import (
     ask,
@@ -26,36 +42,79 @@ from laissez.cli.terminal.output import (
 from laissez.cli.terminal.parameters import above_zero, dollars, duration
 from laissez.client import Client
 from laissez.client.errors import Refusal
-from laissez.model import AmendOrder, CancelOrder, Code, OpenOrder, Quoted
+from laissez.model import AmendOrder, CancelOrder, Code, OpenOrder, Promise, Quoted
 
 
 @click.command()
 @click.argument(
     "scopes", metavar="SCOPE...", nargs=-1, required=True, shell_complete=complete_scope
 )
+@click.option(
+    "--count", type=click.IntRange(1, COUNT_MAX), default=1, help="Of so many at once, each."
+)
+@click.option(
+    "--within",
+    metavar="LEVEL",
+    shell_complete=complete_within,
+    help="All in the same rack, host, ... (with --count).",
+)
 @json_option
-def quote(scopes: tuple[str, ...], as_json: bool) -> None:
-    """Say what a resource would cost now.
+def quote(scopes: tuple[str, ...], count: int, within: str | None, as_json: bool) -> None:
+    """Say what a resource would cost now, or several at once.
 
-    A tenant sees the quotes of whole trees (h100), and of every scope around what it holds.
+    A tenant sees the quotes of whole trees (h100), and of every scope around what it holds. With
+    --count it is what the dearest of so many would cost where that is lowest, in one LEVEL.
+
+    \b
+    Examples:
+      laissez quote h100
+      laissez quote h100 --count 8 --within host
     """
+    if within is not None and count == 1:
+        raise click.UsageError(
+            f"--within is for several at once; say how many: --count 8 --within {within}"
+        )
+    level = None if within is None else level_of(within)
     with connection.connect() as client:
+        levels = client.status().levels if count > 1 else {}
         quotes = []
         for scope in scopes:
             with near_names_shown(client, scope):
-                quotes.append(_quote(client, scope))
+                quotes.append(_quote(client, scope, count, level, levels))
     if as_json:
         say_json(quotes)
-    else:
+        return
+    if count == 1:
         rows = [(each.scope, show_rate(each.rate), _availability(each)) for each in quotes]
         say_table("scope", "rate", "", rows=rows, right=("rate",), nothing="no scope was given")
+        return
+    rows_of_several = [
+        (
+            each.scope,
+            so_many(levels, each.scope, count, level),
+            show_rate(each.rate),
+            _availability_of_several(each),
+        )
+        for each in quotes
+    ]
+    columns = ("scope", "how many", "each, at most", "")
+    say_table(
+        *columns, rows=rows_of_several, right=("each, at most",), nothing="no scope was given"
+    )
 
 
-def _quote(client: Client, scope: str) -> Quoted:
+def _quote(
+    client: Client, scope: str, count: int, within: int | str | None, levels: NamedLevels
+) -> Quoted:
     """Whoever sees everything is told when a scope is empty: the name may be mistyped. Anybody else
     is refused what is not there."""
-    told = client.quote(scope)
-    if told.rate is None and client.status().tenant is None:
+    if count == 1:
+        told = client.quote(scope)
+    else:
+        with near_levels_shown(levels, scope, within):
+            told = client.quote(scope, count=count, within=within)
+    is_for_all = told.rate is None and client.status().tenant is None
+    if is_for_all and (count == 1 or client.quote(scope).rate is None):
         warn(f"laissez: there is nothing under {scope}{scope_meant(client, scope)}")
     return told
 
@@ -64,6 +123,12 @@ def _availability(quote: Quoted) -> str:
     if quote.rate is None:
         return "nothing to be had"
     return "free now" if quote.idle else "held; an order may have to wait"
+
+
+def _availability_of_several(quote: Quoted) -> str:
+    if quote.rate is None:
+        return "not so many to be had"
+    return "free now" if quote.idle else "not all free; an order may have to wait"
 
 
 @click.command()
@@ -75,33 +140,67 @@ def _availability(quote: Quoted) -> str:
 )
 @json_option
 def orders(why: bool, tenant: str | None, as_json: bool) -> None:
-    """List the orders that wait."""
+    """List the orders that wait, and what is promised.
+
+    What somebody else still holds, under notice, is promised to the order that won it: it comes
+    when the notice is over, or as soon as it is left. With --json what is promised follows the
+    orders.
+    """
     with connection.connect() as client:
-        found = client.orders(tenant)
+        found, promised = client.orders(tenant), client.promises(tenant)
         if tenant is not None and not found and (nobody := tenant_meant(client, tenant)):
             warn(nobody)
-        reasons = [client.why(order.order) if why else "" for order in found]
+        levels = client.status().levels
+        reasons = [_why(client, order, levels) if why else "" for order in found]
     if as_json:
         explained = [ExplainedOrder(*pair) for pair in zip(found, reasons, strict=True)]
-        say_json(explained if why else found)
+        say_json([*(explained if why else found), *promised])
         return
-    columns = ("order", "tenant", "scope", "price", "limit", "expires")
-    rows = [_cells(order, clock.now_us()) for order in found]
-    say_table(*columns, rows=rows, right=("price", "limit"), nothing="no order waits")
+    now = clock.now_us()
+    if found or not promised:
+        _say_orders(found, levels, now)
+    if promised:
+        _say_promises(promised, now)
     for order, reason in zip(found, reasons, strict=True):
         if why:
             say(f"{order.order}: {reason}")
 
 
-def _cells(order: OpenOrder, now_us: int) -> tuple[str, ...]:
-    return (
+def _say_orders(found: Sequence[OpenOrder], levels: NamedLevels, now_us: int) -> None:
+    has_gangs = any(order.count > 1 for order in found)
+    columns = ["order", "tenant", "scope", "price", "limit", "expires"]
+    rows = [_cells(order, now_us) for order in found]
+    if has_gangs:
+        columns.insert(3, "how many")
+        for row, order in zip(rows, found, strict=True):
+            row.insert(3, so_many(levels, order.scope, order.count, order.within))
+    say_table(*columns, rows=rows, right=("price", "limit"), nothing="no order waits")
+
+
+def _say_promises(promised: Sequence[Promise], now_us: int) -> None:
+    rows = [
+        (each.resource, each.order, each.tenant, show_time(each.until, now_us)) for each in promised
+    ]
+    columns = ("promised", "to order", "tenant", "comes, at the latest")
+    say_table(*columns, rows=rows, nothing="nothing is promised")
+
+
+def _why(client: Client, order: OpenOrder, levels: NamedLevels) -> str:
+    if order.count == 1:
+        return client.why(order.order)
+    quoted = quote_of_several(client, order.scope, order.count, order.within, levels)
+    return why_gang_waits(order, quoted, levels)
+
+
+def _cells(order: OpenOrder, now_us: int) -> list[str]:
+    return [
         order.order,
         order.tenant,
         order.scope,
         show_rate(order.price),
         show_rate(order.limit),
         show_time(order.expires, now_us),
-    )
+    ]
 
 
 @click.command()
@@ -137,13 +236,19 @@ def amend(
             present = own_order(client, order)
             price = present.price if price is None else price
             limit = present.limit if limit is None else limit
-            if price is None:  # of a gang
-                price = limit
+            if present.count > 1:
+                if price is not None:
+                    raise Refusal(Code.GANG_HAS_NO_PRICE, NO_PRICE)
+                count, within = present.count, present.within
+                say_gang_preview(client, present.scope, count, within, limit, as_json=as_json)
+                return
+            assert price is not None
             if price > limit:
                 raise Refusal(Code.PRICE_ABOVE_LIMIT, price_above_limit(price, limit))
             say_preview(client, present.scope, price, limit, as_json=as_json)
         else:
-            answer = client.amend(order, price=price, limit=limit, expires=until)
+            with promised_shown(client, order):
+                answer = client.amend(order, price=price, limit=limit, expires=until)
             say_answer(answer, as_json=as_json)
 
 
@@ -162,4 +267,5 @@ def cancel(orders: tuple[str, ...], every: bool, yes: bool, as_json: bool) -> No
             ask(f"Cancel {counted(len(meant), 'order')}?")
         wanted = [CancelOrder(order) for order in meant]
         answers = send_all_shown(client, wanted, "cancelling", as_json=as_json)
-    say_answers(answers, as_json=as_json, nothing="you have no order to cancel")
+        hints = hints_of_promises(client, meant, answers)
+    say_answers(answers, as_json=as_json, nothing="you have no order to cancel", hints=hints)

@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from laissez.cli.terminal import connection
+from laissez.cli.terminal.levels import levels_for_several
 from laissez.cli.terminal.nearby import with_scopes_above
 from laissez.client import Client
 from laissez.client.advice import LEVELS_ATTRIBUTE
@@ -57,6 +58,25 @@ def _levels(client: Client) -> Iterable[str]:
     """All but the root and the resource itself: near is what shares one of them."""
     named = (each.attributes.get(LEVELS_ATTRIBUTE, "") for each in client.holdings())
     return {level for levels in named for level in levels.split("/")[:-1]}
+
+
+def complete_within(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The levels under the scope that was typed, or under all trees where there is none yet."""
+    given = context.params.get("scope") or context.params.get("scopes")
+    # Where the value of an option is what is missing, click has not come to the arguments yet.
+    scopes = (given,) if isinstance(given, str) else tuple(given or context.args)
+
+    def names_of(client: Client, _: str) -> Iterable[str]:
+        status = client.status()
+        return {
+            level
+            for scope in scopes or status.trees
+            for level in levels_for_several(status.levels, scope)
+        }
+
+    return _completer(names_of)(context, parameter, incomplete)
 
 
 complete_scope = _completer(_scopes)

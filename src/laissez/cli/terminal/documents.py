@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from laissez.model.events import Amended, Placed
+import msgspec
+
+from laissez.model.events import Amended, Placed, Promised
 from laissez.model.instructions import ChangeFloor, ChangeGuard, NameLevels
 from laissez.model.message import Message
 from laissez.model.notices import Filled
@@ -32,21 +34,27 @@ class LoggedOut(Message, frozen=True):
 
 
 class Previewed(Message, frozen=True):
-    """What an order would do now, as far as its tenant can know; `rate` is that of the quote."""
+    """What an order would do now, as far as its tenant can know; `rate` is that of the quote.
+
+    Several at once have no price; `within` is the number of names in the path of what holds them.
+    """
 
     scope: str
-    price: int
+    price: int | None
     limit: int
     rate: int | None
     idle: bool
     fills_now: bool
     message: str
+    count: int = 1
+    within: int | None = None
 
 
 class Bought(Message, frozen=True):
     """What became of the orders of one `buy`; `ended` were cancelled or have expired.
 
     Of those in `unknown` it is no longer known: they wait no longer, and may be among the holdings.
+    What is `promised` comes when its holder leaves, or when the notice that it was given is over.
     """
 
     scope: str
@@ -56,6 +64,7 @@ class Bought(Message, frozen=True):
     ended: tuple[str, ...]
     unknown: tuple[str, ...]
     refused: tuple[Refused, ...]
+    promised: tuple[Promised, ...] = ()
 
 
 class ExplainedOrder(Message, frozen=True):
@@ -70,11 +79,27 @@ class WouldChange(Message, frozen=True):
     message: str
 
 
+class WouldRelease(Message, frozen=True):
+    """A dry run of `release`: what would go, held or promised, and what is owed for leaving early.
+
+    The charge is that of the holdings; what it costs to give a promise back only the market knows.
+    """
+
+    resources: tuple[str, ...]
+    promises: tuple[str, ...]
+    charge: int
+    message: str
+
+
 class Topology(Message, frozen=True):
-    """What the market has, and the scopes that are cordoned: all, or what concerns one scope."""
+    """What the market has, and the scopes that are cordoned: all, or what concerns one scope.
+
+    Drains are cordons with a deadline.
+    """
 
     resources: tuple[Resource, ...]
     cordons: tuple[str, ...]
+    drains: dict[str, int] = msgspec.field(default_factory=dict, name="drains_until_us")
 
 
 class TopologyPlan(Message, frozen=True):
@@ -121,7 +146,7 @@ class Uncordoned(Message, frozen=True):
 
 
 class Drained(Message, frozen=True):
-    """`left` went by themselves, `withdrawn` when the grace was over."""
+    """`left` went by themselves, `withdrawn` when the grace was over; nothing was refused."""
 
     scope: str
     left: tuple[str, ...]

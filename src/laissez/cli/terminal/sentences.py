@@ -39,6 +39,7 @@ from laissez.model import (
 )
 
 LINES_MAX = 20
+TENTH_US = 100_000
 
 REASONS = {
     "idle": "it was free",
@@ -48,6 +49,13 @@ REASONS = {
     "floor": "the floor went past the limit",
     "withdrawn": "the operator took it out of the market",
 }
+
+TO_COME = {
+    "outbid": "an order goes past the limit",
+    "floor": "the floor goes past the limit",
+    "withdrawn": "the operator takes it out of the market",
+}
+"""Why something is called. There is time to leave yet."""
 
 
 def sentence(event: Notice) -> str:
@@ -120,18 +128,29 @@ def _limit_set(event: LimitSet) -> str:
     return f"the limit of {event.resource} is {show_rate(event.limit)} ({event.tenant})"
 
 
+def why_called(reason: str) -> str:
+    return TO_COME.get(reason, REASONS[reason])
+
+
 def _called(event: Called) -> str:
-    until = show_clock(event.until)
-    return f"{event.resource} is called until {until}: {REASONS[event.reason]} ({event.tenant})"
+    goes = f"goes at {show_clock(event.until)}, in {_length(event.until - event.at)}"
+    return f"{event.resource} is called and {goes}: {why_called(event.reason)} ({event.tenant})"
 
 
 def _promised(event: Promised) -> str:
-    until = show_clock(event.until)
-    return f"{event.resource} comes to order {event.order} by {until} ({event.tenant})"
+    at_the_latest = f"at {show_clock(event.until)}, in {_length(event.until - event.at)}"
+    return (
+        f"{event.resource} is promised to order {event.order}: it comes {at_the_latest}, or "
+        f"as soon as it is left ({event.tenant})"
+    )
+
+
+def _length(length_us: int) -> str:
+    return show_duration(max(0, length_us - length_us % TENTH_US))
 
 
 def _uncalled(event: Uncalled) -> str:
-    return f"{event.resource} stays: the call is over ({event.tenant})"
+    return f"{event.resource} is no longer called: it stays ({event.tenant})"
 
 
 def _transferred(event: Transferred) -> str:
