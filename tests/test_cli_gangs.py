@@ -304,7 +304,7 @@ def test_who_leaves_a_commitment_is_told_what_it_costs(market: Market) -> None:
     told = ml.run("limit", ml.json("holdings")[0]["resource"], "2.50")
     assert "you are bound at $3.00/h until " in told and "then it is $2.50/h" in told
     assert "then its limit is $2.50/h, as you asked" in ml.run("holdings")
-    market.guard("{}")
+    market.guard("{notice: 0s, commit: 0s}")
     free = ml.json("buy", "h100", "--limit", "3")["filled"][0]["resource"]
     ml.run("release", free)
 
@@ -428,7 +428,7 @@ def test_a_drain_says_who_left_in_time_and_ends_when_called_off(market: Market) 
 def test_apply_warns_of_a_tree_without_a_commitment(market: Market, tmp_path: Path) -> None:
     """Also beforehand; a new tree that sets no guard gets one from the exchange."""
     file = tmp_path / "more.yaml"
-    for guard, is_warned in (("{notice: 30s}", True), ("{commit: 30s}", False)):
+    for guard, is_warned in (("{notice: 30s, commit: 0s}", True), ("{commit: 30s}", False)):
         file.write_text(CLUSTER.replace("h100", "b200").replace("{GUARD}", guard))
         for extra in (("--dry-run",), ()):
             applying = start(market.operator, "topology", "apply", str(file), *extra)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import httpx
 import msgspec
@@ -108,6 +108,8 @@ def any_value(kind: Any) -> Any:
     if isinstance(kind, UnionType):
         kind = get_args(kind)[0]
     literals = get_args(kind)
+    if get_origin(kind) is tuple:
+        return tuple(f"{any_value(literals[0])}-{n}" for n in range(2))
     if literals and isinstance(literals[0], str):
         return literals[0]
     return {int: 5, str: "h100", bool: True}.get(kind) if isinstance(kind, type) else {}

@@ -37,7 +37,7 @@ import msgspec
 
 from laissez.exchange.access import Access, Limits, Principal
 from laissez.exchange.admission import check_allowance, check_form, check_instruction
-from laissez.exchange.allowance import AtLeastOne, UpToADay
+from laissez.exchange.allowance import US_PER_S, AtLeastOne, UpToADay
 from laissez.exchange.clock import Clock
 from laissez.exchange.counting import Counting
 from laissez.exchange.due import Due
@@ -119,6 +119,10 @@ class Exchange:
         rights = self.execution.venue.rights
         self.access = Access(rights.tokens.values(), self.settings.limits)
         self.desk = Desk(self.execution.venue, self.clock.now, lambda: self.execution.sequence)
+        self.desk.terms_of_new_trees = (
+            self.settings.notice_s * US_PER_S or None,
+            self.settings.commit_s * US_PER_S or None,
+        )
         self.journal = journal
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.on_applied: list[Callable[[], None]] = []

@@ -79,6 +79,7 @@ class Desk:
         self._now = now
         self._sequence = sequence
         self.shown_until = 0
+        self.terms_of_new_trees: tuple[int | None, int | None] = (None, None)
         self.on_bill: Callable[[int, int], None] = lambda holdings, took_ns: None
         self._answers: dict[type, Callable[[Principal, Any], Told]] = {
             AskQuote: self._quote,
@@ -260,7 +261,14 @@ class Desk:
         market = self._market
         cordons = tuple(sorted(self._venue.cordons))
         drains = dict(self._venue.drains.until)
-        return FloorList(self.instant(), market.floors(), market.guards(), cordons, drains)
+        return FloorList(
+            self.instant(),
+            market.floors(),
+            market.guards(),
+            cordons,
+            drains,
+            *self.terms_of_new_trees,
+        )
 
     def _tenants(self, asker: Principal, question: AskTenants) -> Told:
         self._check_sees_everything(asker)

@@ -181,11 +181,15 @@ class ResourceList(Message, frozen=True):
 
 
 class FloorList(Message, frozen=True):
+    """What is set; the last two are what a tree is given that nobody has set a guard for."""
+
     at: int
     floors: dict[str, int]
     guards: tuple[GuardSet, ...]
     cordons: tuple[str, ...]
     drains: dict[str, int] = msgspec.field(default_factory=dict, name="drains_until_us")
+    new_notice: int | None = msgspec.field(default=None, name="notice_of_new_trees_us")
+    new_commit: int | None = msgspec.field(default=None, name="commit_of_new_trees_us")
 
 
 class TenantSummary(Message, frozen=True):

@@ -9,6 +9,7 @@ gets them only by being withdrawn and added again, which would end a holding.
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from laissez.topology.cluster import Cluster, ClusterResource, Floor, Guard, Tree
 
@@ -67,17 +68,23 @@ def difference(
     *,
     floors: Mapping[str, int] | None = None,
     guards: Mapping[str, Guard] | None = None,
+    new_trees: Guard | None = None,
     levels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> ClusterPlan:
     """The plan that leads from what is present to what the file describes.
 
     `present` has the attributes of each resource by its path; `floors` what was last asked for at
     each scope, in micro-dollars per hour; `guards` those of each tree, and `levels` what its levels
-    are called. What is not given is taken to be unset.
+    are called. What is not given is taken to be unset; `new_trees` is the guard that a tree without
+    resources and guards is given anyway.
     """
     wanted = {resource.path: resource for tree in cluster.trees for resource in tree.resources}
     names = {tree.name for tree in cluster.trees}
     standing = {scope: floor for scope, floor in (floors or {}).items() if floor}
+    standing_guards = {
+        tree.name: _guard_that_stands(tree.name, present, guards or {}, new_trees or Guard())
+        for tree in cluster.trees
+    }
     add, changed, blocked = [], [], []
     scopes = _scopes_in_the_way(cluster, present)
     for path, resource in wanted.items():
@@ -90,7 +97,7 @@ def difference(
     mentioned = {floor.scope: floor for tree in cluster.trees for floor in tree.all_floors()}
     return ClusterPlan(
         withdraw=tuple(p for p in present if _root(p) in names and p not in wanted),
-        guards=_guards_to_set(cluster.trees, guards or {}),
+        guards=_guards_to_set(cluster.trees, standing_guards),
         floors=tuple(
             floor
             for floor in mentioned.values()
@@ -115,11 +122,35 @@ def difference(
 def _guards_to_set(
     trees: tuple[Tree, ...], present: Mapping[str, Guard]
 ) -> tuple[GuardChange, ...]:
-    return tuple(
-        GuardChange(tree.name, tree.guard)
+    """The guards of the file. Notice and commitment that it leaves out stay as they are: who
+    forgets to mention them does not take them from tenants who reckon with them."""
+    wanted = {
+        tree.name: replace(
+            tree.guard,
+            notice_us=_or_else(tree.guard.notice_us, present[tree.name].notice_us),
+            commit_us=_or_else(tree.guard.commit_us, present[tree.name].commit_us),
+        )
         for tree in trees
-        if tree.guard is not None and tree.guard != present.get(tree.name, Guard())
+        if tree.guard is not None
+    }
+    return tuple(
+        GuardChange(tree, guard) for tree, guard in wanted.items() if guard != present[tree]
     )
+
+
+def _or_else(given: int | None, standing: int | None) -> int | None:
+    return standing if given is None else given or None
+
+
+def _guard_that_stands(
+    tree: str,
+    present: Mapping[str, object],
+    guards: Mapping[str, Guard],
+    new_trees: Guard,
+) -> Guard:
+    if tree in guards:
+        return guards[tree]
+    return Guard() if any(_root(path) == tree for path in present) else new_trees
 
 
 def _root(path: str) -> str:

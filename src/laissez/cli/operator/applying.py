@@ -193,6 +193,7 @@ def _propose(client: Client, cluster: Cluster) -> _Proposal:
         {each.resource: each.attributes for each in present},
         floors=told.floors,
         guards=guards,
+        new_trees=Guard(notice_us=told.new_notice, commit_us=told.new_commit),
         levels=client.status().levels,
     )
     cordons = set(told.cordons)
