@@ -31,7 +31,7 @@ from soaking import HOLDERS_LIMIT, SoakPlan, Told
 
 from faults.process import Service, is_running
 from laissez.exchange.pipeline import Settings
-from laissez.model import ChangeFloor, Instruction, OfferResource, PlaceOrder
+from laissez.model import ChangeFloor, ChangeGuard, Instruction, OfferResource, PlaceOrder
 from raw_websocket import RawSocket
 from serving import make_tokens
 
@@ -96,7 +96,7 @@ def furnish(url: str, tokens: list[str]) -> list[str]:
 
     The operator's token is the first.
     """
-    offers: list[Instruction] = [ChangeFloor(TREE, FLOOR)]
+    offers: list[Instruction] = [ChangeGuard(TREE), ChangeFloor(TREE, FLOOR)]
     offers += [OfferResource(f"{TREE}/r{leaf // 32}/g{leaf}") for leaf in range(LEAVES)]
     _ask_all(url, tokens[0], offers)
     for token in tokens[1:]:

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import threading
+import time
 
 import pytest
 from picows import WSUpgradeResponse
@@ -21,6 +22,7 @@ from laissez.client import (
 from laissez.model import (
     AskHoldings,
     AskOrders,
+    AskPromises,
     Cancelled,
     CancelOrder,
     Expired,
@@ -35,10 +37,13 @@ from laissez.model import (
     OrderList,
     Placed,
     PlaceOrder,
+    Promise,
+    PromiseList,
     Refused,
     Rejected,
     Release,
     Resync,
+    Uncalled,
 )
 
 G0 = "h100/east/r1/g0"
@@ -333,6 +338,44 @@ def test_after_a_resync_the_state_is_read_anew(
             ):
                 pytest.fail("it was not to be had")
     assert market.releases == int(fits)
+
+
+def is_uncalled(held: Held) -> bool:
+    time.sleep(0.01)
+    return held.called is None
+
+
+def test_after_a_resync_promises_and_calls_are_read_anew(
+    exchange: FakeExchange, market: Market
+) -> None:
+    """A promise that nobody heard is waited for, beyond all patience; so is a call found."""
+    market.fills_at_once = False
+    called = Holding(G0, 1, 1, 5_000_000, None, {}, "ada", "notice", 2_000_000, "outbid")
+
+    def forget() -> None:
+        exchange.wait_until(lambda: market.open is not None)
+        promise = Promise(G0, "ada", market.order, 2_000_000)
+        exchange.replies[AskPromises] = lambda do: PromiseList(1, (promise,))
+        market.open = None
+        exchange.push(Resync(50, "read your state anew"))
+        time.sleep(0.5)
+        exchange.push(Happened(51, 51, (Filled(51, market.order, G0, {}),)))
+
+    threading.Thread(target=forget).start()
+    with (
+        Client(exchange.url, TOKEN) as client,
+        client.hold("h100", price=1, limit=5_000_000, wait_s=0.3) as held,
+    ):
+        market.holds = G0
+        assert held.called is None
+        exchange.replies[AskHoldings] = lambda do: HoldingList(1, (called,))
+        exchange.push(Resync(60, "read your state anew"))
+        summons = held.wait_called(10)
+        assert summons is not None and (summons.resource, summons.reason) == (G0, "outbid")
+        assert summons.left_s() == 0
+        exchange.push(Happened(61, 61, (Uncalled(61, "ada", G0),)))
+        assert any(is_uncalled(held) for _ in range(1_000))
+    assert market.releases == 1
 
 
 def test_where_several_holdings_fit_none_is_taken(exchange: FakeExchange, market: Market) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from laissez.client import AsyncClient, Client, NotFilled, Refusal, Summons
+from laissez.client import AsyncClient, Client, NotFilled, Refusal, Summons, held
 from laissez.exchange.access import Limits
 from laissez.exchange.pipeline import Settings
 from laissez.model import (
@@ -148,6 +148,25 @@ def test_a_block_waits_for_what_it_was_promised(ada: Client, bob: Client) -> Non
         assert [each.resource for each in ada.holdings()] == [gpu.resource]
     with ada.hold("h", count=3, within="nvlink", limit="4.00", wait_s=0.05) as gpus:
         assert sorted(each.resource for each in ada.holdings()) == sorted(gpus.resources)
+
+
+def test_a_promise_that_can_never_be_kept_ends_the_wait(
+    operator: Client, ada: Client, bob: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was promised is withdrawn, and nobody says so: the block sees it, and gives up."""
+    monkeypatch.setattr(held, "LOOK_AGAIN_S", 0.05)
+    operator.set_guard("h", notice="20s")
+    bob.place("h/d0/g0", price="1.00", limit="2.00")
+    operator.cordon("h/d1")
+    gone = threading.Timer(0.3, lambda: operator.withdraw("h/d0/g0"))
+    gone.start()
+    with (
+        pytest.raises(NotFilled, match="not open any more"),
+        ada.hold("h", count=4, within="nvlink", limit="4.00"),
+    ):
+        pytest.fail("it was not to be had")
+    gone.join()
+    assert ada.holdings() == () and ada.promises() == ()
 
 
 def test_together_needs_nobody(service: Served, ada: Client, bob: Client) -> None:

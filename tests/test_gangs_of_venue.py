@@ -230,20 +230,26 @@ def test_a_drain_tells_holders_and_ends_at_its_deadline() -> None:
 
 
 def test_lifting_a_drain_is_told() -> None:
-    """To all whom it concerned, unless a wider drain goes on, or the market calls them itself."""
+    """To all whom it concerned, with what stands after it: a wider drain, a call of the market."""
     market = cluster(notice=NOTICE)
     market.tell(*(Place(1, "a", f"a/{n}", "h/r0", 10, 50) for n in range(4)))
     market.tell(Cordon(2, "h/r0/d0", 300), Cordon(2, "h/r0", 400))
     assert market.venue.drains.over("h/r0/d0/g0") == 300
     events = market.tell(Uncordon(3, "h/r0/d0"))
-    assert {(type(e), e.resource) for e in events if isinstance(e, Called | Uncalled)} == {
-        (Called, "h/r0/d0/g0"),
-        (Called, "h/r0/d0/g1"),
-    }
+    first, second = "h/r0/d0/g0", "h/r0/d0/g1"
+    assert events == [
+        Uncalled(3, "a", first),
+        Called(3, "a", first, 400, "withdrawn"),
+        Uncalled(3, "a", second),
+        Called(3, "a", second, 400, "withdrawn"),
+    ]
+    assert market.tell(Cordon(3, "h/r0", 400)) == []
+    assert len(market.tell(Cordon(3, "h/r0", 450))) == 8  # a later deadline is told anew, too
     market.tell(SetFloor(4, "h/r0/d1/g0", 60))  # the market calls this one
     events = market.tell(Uncordon(5, "h/r0"))
-    told = [e.resource for e in events if isinstance(e, Uncalled)]
-    assert told == ["h/r0/d0/g0", "h/r0/d0/g1", "h/r0/d1/g1"]
+    assert [e.resource for e in events if isinstance(e, Uncalled)] == LEAVES[:4]
+    called = [e for e in events if isinstance(e, Called)]
+    assert called == [Called(5, "a", "h/r0/d1/g0", 4 + NOTICE, "floor")]
     market.check()
 
 

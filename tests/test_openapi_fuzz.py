@@ -36,7 +36,7 @@ from laissez.service.rest.problems import MEDIA_TYPE
 from laissez.service.rest.routes import ROUTES
 from rest_in_process import FLOOR, House, in_house, rest
 
-EXAMPLES = 16
+EXAMPLES = 24
 PROMISES = [
     not_a_server_error,
     status_code_conformance,
@@ -54,6 +54,9 @@ KNOWN: dict[str, tuple[Any, ...]] = {
     "price_micros_per_hour": (FLOOR, FLOOR + 1),
     "limit_micros_per_hour": (2 * FLOOR, 3 * FLOOR),
     "expires_us": (None,),
+    "count": (1, 2),
+    "within": (None,),
+    "together": (False,),
 }
 
 # Whether a token is asked for is tested elsewhere: here each request has one.
@@ -71,6 +74,8 @@ def make_known(case: AnyCase, draw: Any) -> None:
     """Replace what names something by the name of something that is there, half of the time."""
     for part in (case.path_parameters, case.query, case.body):
         if isinstance(part, dict):
+            if "together" in part and draw(st.integers(0, 7)):  # an order for one, as most are
+                part |= {"count": 1, "within": None, "together": False}
             for name in sorted(part.keys() & KNOWN.keys()):
                 if draw(st.booleans()):
                     part[name] = draw(st.sampled_from(KNOWN[name]))

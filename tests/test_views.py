@@ -29,10 +29,12 @@ from laissez.model import (
     AskFloors,
     AskHoldings,
     AskOrders,
+    AskPromises,
     AskQuote,
     AskResources,
     AskStatus,
     AskTenants,
+    Called,
     Cancelled,
     CancelOrder,
     ChangeFloor,
@@ -50,11 +52,13 @@ from laissez.model import (
     Instruction,
     LimitSet,
     Lost,
+    NameLevels,
     Notice,
     OfferResource,
     OpenOrder,
     Placed,
     PlaceOrder,
+    Promised,
     Question,
     Rejected,
     Release,
@@ -63,6 +67,7 @@ from laissez.model import (
     Segments,
     Settled,
     Transferred,
+    Uncalled,
     UncordonScope,
     WithdrawResource,
     decode_said,
@@ -82,6 +87,9 @@ class Auditor:
         self.tenant = tenant
         self.orders: dict[str, OpenOrder] = {}
         self.limits: dict[str, int] = {}
+        self.won: dict[str, int] = {}
+        self.calls: dict[str, int] = {}
+        self.promises: dict[str, int] = {}
         self.charged = 0
 
     def push(self, sequence: int, message: bytes) -> None:
@@ -90,21 +98,44 @@ class Auditor:
         for notice in said.events:
             self.note(notice)
 
+    def limit_of(self, order: str) -> int:
+        """The limit of an order that wins something; a gang wins more after that."""
+        if order in self.orders:
+            self.won[order] = self.orders.pop(order).limit
+        return self.won[order]
+
     def note(self, notice: Notice) -> None:
         match notice:
-            case Placed(_, tenant, order, scope, price, limit, expires):
+            case Placed(_, tenant, order, scope, price, limit, expires, count, within):
                 assert order not in self.orders
-                self.orders[order] = OpenOrder(tenant, order, scope, price, limit, expires)
-            case Amended(_, tenant, order, scope, price, limit, expires):
+                self.orders[order] = OpenOrder(
+                    tenant, order, scope, price, limit, expires, count, within
+                )
+            case Amended(_, tenant, order, scope, price, limit, expires, count, within):
                 del self.orders[order]
-                self.orders[order] = OpenOrder(tenant, order, scope, price, limit, expires)
+                self.orders[order] = OpenOrder(
+                    tenant, order, scope, price, limit, expires, count, within
+                )
             case Cancelled(_, _, order) | Expired(_, _, order):
                 del self.orders[order]
             case Filled(_, order, resource, _):
                 self.limits.pop(resource, None)
-                self.limits[resource] = self.orders.pop(order).limit
+                self.calls.pop(resource, None)
+                self.promises.pop(resource, None)
+                self.limits[resource] = self.limit_of(order)
+            case Promised(_, tenant, order, resource, until):
+                assert tenant == self.tenant
+                self.limit_of(order)
+                self.promises[resource] = until
+            case Called(_, tenant, resource, until, _):
+                assert tenant == self.tenant and resource in self.limits
+                self.calls[resource] = min(until, self.calls.get(resource, until))
+            case Uncalled(_, tenant, resource):
+                assert tenant == self.tenant
+                del self.calls[resource]
             case Lost(_, resource, _):
                 del self.limits[resource]
+                self.calls.pop(resource, None)
             case LimitSet(_, _, resource, limit):
                 self.limits[resource] = limit
             case Charged(_, tenant, _, _, charge):
@@ -144,7 +175,7 @@ class Floor:
         if name is not None and not isinstance(do, LetTimePass):
             caller = self.callers[name]
             refused = check_instruction(caller, 1, do, None)
-            if isinstance(do, PlaceOrder) and do.price is None:
+            if isinstance(do, PlaceOrder) and do.price is None and do.count == 1:
                 refused = refused or check_price(caller, self.market, 1, do)
             if refused is not None:
                 self.told[name].append(msgspec.json.encode(refused))
@@ -172,8 +203,7 @@ class Floor:
         for event in events:
             if isinstance(event, Transferred) and event.new is not None:
                 self.held[event.new].add(event.resource)
-            if isinstance(event, Placed | Amended):
-                assert event.price is not None
+            if isinstance(event, Placed | Amended) and event.price is not None:
                 self.prices.add(event.price)
             if isinstance(event, FloorSet):
                 self.prices.add(event.floor)
@@ -216,15 +246,19 @@ class Floor:
         """What a tenant can work out from its stream is how it is."""
         for name, auditor in self.auditors.items():
             orders = [
-                OpenOrder(
-                    o.tenant, own_order_id(name, o.order), o.scope, o.price, o.limit, o.expires
-                )
-                for o in self.market.orders(name)
+                msgspec.structs.replace(order, order=own_order_id(name, order.order))
+                for order in self.market.orders(name)
             ]
             assert list(auditor.orders.values()) == orders
             assert list(auditor.limits.items()) == [
                 (each, self.market.limit(each)) for each in self.market.holdings(name)
             ]
+            drains = self.execution.venue.drains
+            assert auditor.calls == {
+                each: min(until for until in untils if until is not None)
+                for each in self.market.holdings(name)
+                if any(untils := (self.market.called(each), drains.over(each)))
+            }
             at = self.desk.instant()
             open_charge = sum(
                 (to - since) * rate
@@ -246,6 +280,8 @@ class Copy:
 
 def questions_of(names: dict[str, Principal]) -> list[Question]:
     about: list[Question] = [AskQuote(scope) for scope in (*SCOPES, "tree/c", "nowhere")]
+    about += [AskQuote(scope, 2, within) for scope in SCOPES for within in (None, 1, 2, 3)]
+    about += [AskPromises(), *(AskPromises(name) for name in names)]
     about += [AskOrders(), AskHoldings(), AskBill(), AskBill(explain=True), AskStatus()]
     for name in names:
         about += [AskOrders(name), AskHoldings(name), AskBill(name, explain=True)]
@@ -258,6 +294,7 @@ def scenes(draw: st.DrawFn) -> Floor:
     letters = st.text("bcdfghjklmnpqrstvwxz", min_size=9, max_size=12)
     names = draw(st.lists(letters, min_size=3, max_size=3, unique=True))
     floor = Floor([f"{number}{name}" for number, name in enumerate(names)])
+    floor.do(None, NameLevels("tree", ("zone", "gpu")))
     for resource in RESOURCES:
         floor.do(None, OfferResource(resource, {"rack": f"rack-of-{resource}"}))
     numbers = iter(range(1, 1_000))
@@ -289,11 +326,16 @@ def draw_step(
         PlaceOrder("tree", price, limit, f"mine-{number}"),
         PlaceOrder(resource, price, limit, f"mine-{number}", expires),
         PlaceOrder(scope, None, limit),
+        PlaceOrder("tree", None, limit, f"mine-{number}", None, 2, None, True),
+        PlaceOrder("tree", None, limit, None, expires, 2, "zone"),
+        PlaceOrder("tree/a", None, limit, None, None, 2, 2, True),
+        AmendOrder(order, None, limit),
         AmendOrder(order, price, limit),
         CancelOrder(order),
         ChangeLimit(held, price),
         ChangeLimit(resource, price),
         Release(held),
+        Release(resource),
     ]
     operations: list[Instruction | LetTimePass] = [
         OfferResource(resource, {"rack": f"rack-of-{resource}"}),
@@ -302,7 +344,10 @@ def draw_step(
         ChangeFloor("tree", price),
         ChangeGuard("tree", None, MILLION, 3_000, 5_000),
         ChangeGuard("tree", rise=1_000, window=5_000),
+        ChangeGuard("tree", notice=6_000),
+        ChangeGuard("tree", notice=6_000, commit=9_000, hold=2_000),
         CordonScope(scope),
+        CordonScope(scope, floor.now + 8_000),
         UncordonScope(scope),
         CloseStatements(),
         LetTimePass(),

@@ -111,8 +111,10 @@ def _was_done(told: Answer | Reply | Subscribed | Refused) -> bool:
 
 
 def furnish(url: str, tokens: dict[str, str]) -> None:
-    """Three trees; the victim's is its own."""
-    asked: list[Instruction] = [ChangeFloor(tree, FLOOR) for tree in (TREE, WIDE_TREE, OTHER_TREE)]
+    """Three trees, without guards, so that attacks displace at once; the victim's is its own."""
+    trees = (TREE, WIDE_TREE, OTHER_TREE)
+    asked: list[Instruction] = [ChangeGuard(tree) for tree in trees]
+    asked += [ChangeFloor(tree, FLOOR) for tree in trees]
     asked += [OfferResource(f"{TREE}/g0"), OfferResource(f"{OTHER_TREE}/g0")]
     asked += [
         OfferResource(f"{WIDE_TREE}/r{number // 64}/h{number // 8}/g{number}")

@@ -36,7 +36,12 @@ Death = Literal["load", "snapshot", "start", "stop"]
 TENANTS = ("ada", "bob", "cyd", "dee")
 CLIENTS = 6
 WAYS_TO_RUN = ("laissez.service", "faults.small_parts")
-SETTINGS = Settings(limits=Limits(requests_per_s=1_000_000, burst=1_000_000), snapshot_every=500)
+SETTINGS = Settings(
+    limits=Limits(requests_per_s=1_000_000, burst=1_000_000),
+    snapshot_every=500,
+    notice_s=0,
+    commit_s=0,
+)
 PATIENCE_S = 120.0
 LOAD_S_MIN, LOAD_S_MAX = 0.05, 0.6
 WHOLE_AUDIT_EVERY = 10

@@ -17,6 +17,7 @@ from laissez.exchange.offline import grant
 from laissez.exchange.sqlite_journal import SqliteJournal
 from laissez.model import (
     ChangeFloor,
+    ChangeGuard,
     Instruction,
     OfferResource,
     PlaceOrder,
@@ -69,7 +70,8 @@ def fill(url: str, tokens: LoadTokens) -> None:
 
 
 async def _fill(url: str, tokens: LoadTokens) -> None:
-    offers: list[Instruction] = [ChangeFloor(TREE, FLOOR)]
+    # No guard, so that orders displace at once: a request then does the most that it can.
+    offers: list[Instruction] = [ChangeGuard(TREE), ChangeFloor(TREE, FLOOR)]
     offers += [OfferResource(path) for path in paths()]
     await _send(url, tokens.operator, offers)
     share = -(-RESOURCES // len(tokens.tenants))

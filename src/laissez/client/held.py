@@ -207,9 +207,10 @@ class AsyncHold:
             watch.note(event)
         try:
             async with asyncio.timeout(self._wait_s):
-                await watch.is_decided.wait()
+                await watch.is_certain.wait()
         except TimeoutError:
             await self._stop_waiting(watch)
+        await self._wait_for_promised(watch)
         if watch.is_filled:
             return
         if watch.error is not None:
@@ -218,15 +219,16 @@ class AsyncHold:
 
     async def _stop_waiting(self, watch: Watch) -> None:
         """Cancel the order and say why it was not filled, unless it is at the last moment."""
-        if not watch.kept:
-            why = await self._desk.why(watch.order)
-            try:
-                await self._desk.cancel(watch.order)
-            except ChangeRejected:
-                await watch.read_state()
-            else:
-                watch.ended = f"within {self._wait_s:g} s; {why}"
-                return
+        why = await self._desk.why(watch.order)
+        try:
+            await self._desk.cancel(watch.order)
+        except ChangeRejected:
+            await watch.read_state()
+        else:
+            watch.ended = f"within {self._wait_s:g} s; {why}"
+
+    async def _wait_for_promised(self, watch: Watch) -> None:
+        """Until it is there. That it will never come, because it was withdrawn, nobody tells."""
         while not watch.is_decided.is_set() and watch.kept:
             try:
                 async with asyncio.timeout(LOOK_AGAIN_S):

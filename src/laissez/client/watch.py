@@ -115,6 +115,7 @@ class Watch(StreamListener):
         self.ended: str | None = None
         self.error: LaissezError | None = None
         self.is_released = False
+        self.is_certain = asyncio.Event()
         self.is_decided = asyncio.Event()
         self.is_over = asyncio.Event()
         self.is_called = asyncio.Event()
@@ -153,6 +154,7 @@ class Watch(StreamListener):
 
     def fail(self, error: LaissezError) -> None:
         self.error = error
+        self.is_certain.set()
         self.is_decided.set()
         self.finish()
 
@@ -175,6 +177,7 @@ class Watch(StreamListener):
             if not self.is_decided.is_set():
                 self.promised[event.resource] = event.until
                 self.is_patient = True
+                self.is_certain.set()
         elif isinstance(event, Filled):
             if event.order == self.order:
                 self._win(event)
@@ -197,6 +200,7 @@ class Watch(StreamListener):
         if len(self.won) < self.count and self.ended is None:
             self.won.setdefault(filled.resource, filled)
             self.is_patient = True  # from now on there is something to lose
+            self.is_certain.set()
             if self.is_filled:
                 self.promised.clear()
                 self.is_decided.set()
@@ -225,6 +229,7 @@ class Watch(StreamListener):
     def _end(self, why: str) -> None:
         if not self.is_decided.is_set():
             self.ended = why
+            self.is_certain.set()
             self.is_decided.set()
 
     async def _read_anew(self) -> None:
@@ -245,6 +250,9 @@ class Watch(StreamListener):
                 return
             promises = await self._desk.promises()
             self.promised = {each.resource: each.until for each in promises if self._is_own(each)}
+            if self.promised:
+                self.is_patient = True
+                self.is_certain.set()
             self._find(await self._desk.holdings())
         elif self.is_filled:
             held = {holding.resource: holding for holding in await self._desk.holdings()}

@@ -301,7 +301,10 @@ class Venue:
             if owner is None:
                 events += self._take_out(resource)
             elif (until := self.drains.over(resource)) is not None and until != before[resource]:
-                events.append(Called(record.at, owner, resource, until, "withdrawn"))
+                if before[resource] is None:
+                    events.append(Called(record.at, owner, resource, until, "withdrawn"))
+                else:
+                    events += self._call_anew(record.at, resource)
         return tuple(events)
 
     def _held_under(self, scope: str) -> list[str]:
@@ -327,27 +330,36 @@ class Venue:
             message = f"{record.scope!r} is not cordoned; the list of floors has all cordons"
             return (Rejected(record.at, Code.UNKNOWN_SCOPE, message),)
         kept_aside = self.cordons.pop(record.scope)
-        events = self._lift_drain(record)
+        told = self._lift_drain(record)
+        events: list[Event] = []
         for resource, attributes in kept_aside.items():
             above = self._cordon_over(resource)
             if above is None:
                 events += self.market.apply(AddResource(record.at, resource, attributes))
             else:
                 self.cordons[above][resource] = attributes
-        return self._followed(tuple(events))
+        return (*told, *self._followed(tuple(events)))
 
     def _lift_drain(self, record: Uncordon) -> list[Event]:
-        """Tell those who were to leave that they need not, unless the market itself calls them."""
+        """Tell those who were to leave that they need not, or why they still have to."""
         events: list[Event] = []
         if self.drains.until.pop(record.scope, None) is not None:
             for resource in self._held_under(record.scope):
-                owner, until = self.market.owner(resource), self.drains.over(resource)
-                assert owner is not None
-                if until is not None:
-                    events.append(Called(record.at, owner, resource, until, "withdrawn"))
-                elif self.market.called(resource) is None:
-                    events.append(Uncalled(record.at, owner, resource))
+                events += self._call_anew(record.at, resource)
         return events
+
+    def _call_anew(self, at: int, resource: str) -> tuple[Event, ...]:
+        """A holder's deadline is another than it was told, or none."""
+        holding = self.market.holding(resource)
+        assert holding is not None
+        until, reason = holding.called_until, holding.called_for
+        drained = self.drains.over(resource)
+        if drained is not None and (until is None or drained < until):
+            until, reason = drained, "withdrawn"
+        over = Uncalled(at, holding.tenant, resource)
+        if until is None or reason is None:
+            return (over,)
+        return over, Called(at, holding.tenant, resource, until, reason)
 
     # Trees, and orders by the names of their levels -------------------------------------------
 
