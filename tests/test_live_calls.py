@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from client_pool import Pool
@@ -287,6 +288,7 @@ def test_a_called_job_saves_and_releases_within_its_notice(real: Served, pool: P
         assert sentence(called).startswith(
             f"called from {pool.tree}/a (outbid), to be gone within 8 s: somebody offered more"
         )
+        assert f'"until_us":{called.until}' in msgspec.json.encode(called).decode()
         assert vacate.at - called.at < US_PER_S, "it was woken at once"
         assert 1.5 <= (lost.at - vacate.at) / US_PER_S < 3.5, "it left when it was ready"
         assert lost.reason == "relinquished" and "nothing to lose any more" in lost.why
