@@ -10,6 +10,7 @@ from laissez.adapters.deadline import DeadlineAdapter
 from laissez.adapters.econ import EconAdapter
 from laissez.adapters.footprint import Footprint
 from laissez.documents import BadDocument
+from laissez.exchange.pipeline import Settings
 from laissez.inframaps import OperatorView
 from laissez.model import ChangeFloor, Resource
 from laissez.performance.batch import BatchJob
@@ -473,3 +474,31 @@ def test_a_source_that_hangs_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) ->
         await telemetry.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "place"),
+    [
+        (DEADLINE, "save", "h100/east/g0"),
+        (INFERENCE.replace("rate}", "requests_per_s}"), "drain", "h100/east/g0"),
+        (TRAINING, "save", "h100/z/r/n/g0"),
+    ],
+    ids=["deadline", "inference", "training"],
+)
+def test_what_a_called_node_takes_fits_into_the_notice_of_new_trees(
+    text: str, key: str, place: str
+) -> None:
+    """By default; else a called node would be released at once, and nothing would be saved."""
+
+    folder = EXAMPLES / "adapters"
+
+    def ready_s(file: str) -> float | None:
+        app = read_adapter(file, file_name="a.yaml").build(BEGAN_US, folder).app
+        app.gain(place, BEGAN_US)
+        app.advance(BEGAN_US + HOUR_US // 2)
+        return app.vacate_s(place)
+
+    ready = ready_s(text)
+    assert ready is not None and 0 < ready <= Settings().notice_s - 5
+    said = ready_s(f"{text}{key}: 7s\n")
+    assert said is not None and 0 < said <= 7

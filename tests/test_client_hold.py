@@ -354,7 +354,7 @@ def test_after_a_resync_promises_and_calls_are_read_anew(
 
     def forget() -> None:
         exchange.wait_until(lambda: market.open is not None)
-        promise = Promise(G0, "ada", market.order, 2_000_000)
+        promise = Promise(G0, "ada", market.order, 2_000_000, 9)
         exchange.replies[AskPromises] = lambda do: PromiseList(1, (promise,))
         market.open = None
         exchange.push(Resync(50, "read your state anew"))

@@ -631,6 +631,48 @@ maps:
     assert guards_asked() == [asked]
 
 
+def guards_asked(market: Market, guard: str) -> list[ChangeGuard]:
+    """What the map asks for in one step; it is done."""
+    text = f"base: {{h100: 2}}\nmaps:\n  - map: guards\n    trees: {{h100: {guard}}}\n"
+    composition = build(read(text, InfraMapSpec, file_name="maps.yaml").value)
+    resources = (Resource("h100/g0", None, 0, {}),)
+    view = OperatorView(0, resources, market.floors(), market.guards())
+    asked = [each.do for each in composition.step({}, view, 0)]
+    for do in asked:
+        if isinstance(do, ChangeGuard):
+            market.guard(**msgspec.structs.asdict(do), at=0)
+    return [do for do in asked if isinstance(do, ChangeGuard)]
+
+
+def test_a_map_leaves_notice_and_commitment_alone_unless_it_speaks_of_them() -> None:
+    """Else a map that bounds prices would switch off what every new tree has. 0 turns one off,
+    once; and a map that asks for both puts them back whoever changed them."""
+    market = Market()
+    market.add_resource("h100/g0", at=0)
+    market.guard("h100", notice=30, commit=40, at=0)
+    assert guards_asked(market, "{hold: 2s}") == [
+        ChangeGuard("h100", hold=2_000_000, notice=30, commit=40)
+    ]
+    assert guards_asked(market, "{hold: 2s}") == []
+    [asked] = guards_asked(market, "{hold: 2s, notice: 0s}")
+    assert (asked.notice, asked.commit, asked.hold) == (None, 40, 2_000_000)
+    assert guards_asked(market, "{hold: 2s, notice: 0s}") == []
+    market.guard("h100", notice=0, commit=40, hold=2_000_000, at=0)
+    assert guards_asked(market, "{hold: 2s, notice: 0s}") == []
+    both = "{notice: 20s, commit: 25s}"
+    assert guards_asked(market, both) == [ChangeGuard("h100", notice=20_000_000, commit=25_000_000)]
+    assert guards_asked(market, both) == []
+    market.guard("h100", at=0)
+    assert len(guards_asked(market, both)) == 1
+
+
+@pytest.mark.parametrize("name", ["notice", "commit"])
+def test_more_than_a_day_is_refused_at_its_line(name: str) -> None:
+    text = f"base: {{h100: 2}}\nmaps:\n  - map: guards\n    trees: {{h100: {{{name}: 25h}}}}\n"
+    with pytest.raises(BadDocument, match=rf"maps\.yaml:4:.*{name} of more than a day"):
+        read(text, InfraMapSpec, file_name="maps.yaml")
+
+
 def test_a_bound_without_a_window_is_refused_at_its_line() -> None:
     """`rise` means nothing without the window that it is measured in."""
     text = "base: {h100: 2}\nmaps:\n  - map: guards\n    trees: {h100: {rise: 25%}}\n"

@@ -9,7 +9,8 @@ import pytest
 
 from client_pool import Pool
 from laissez.client import AsyncClient, NotPermitted
-from laissez.inframaps import Composition, Maintenance, PowerHeadroom, Window
+from laissez.inframaps import Composition, Gangs, Guards, Maintenance, PowerHeadroom, Window
+from laissez.model import ChangeGuard
 from laissez.runners.entries import RunnerEntry, sentence
 from laissez.runners.operating import run_inframap
 from laissez.telemetry import Feed, Reading, Steady, Telemetry
@@ -312,3 +313,81 @@ def test_it_outlives_a_lost_exchange(tmp_path: Path) -> None:
             await asyncio.to_thread(again.__exit__, None, None, None)
 
     asyncio.run(scene())
+
+
+# --- gangs and guards -----------------------------------------------------------------------------
+
+
+def test_a_gang_that_waits_is_heard_and_filled(real: Served, pool: Pool) -> None:
+    """Dalia keeps both nodes at any price, and leaves when they cost her too much: the map raises
+    what they cost, step by step, until she does, and takes it back once the gang has them."""
+    pool.add("d0/a", "d0/b", "d1/a")
+    row = f"{pool.tree}/d0"
+    pool.dalia.place(pool.tree, count=2, within=2, limit="20.00")
+    pool.ada.place(f"{pool.tree}/d1/a", price="2.00", limit="20.00")
+    voice = Gangs(patience_us=0, rise_us=US_PER_S, steps=4, lasts_us=60 * US_PER_S)
+    maps = Composition({pool.tree: 2 * DOLLAR}, {}, ((1.0, voice),), period_us=US_PER_S // 20)
+
+    async def scene(client: AsyncClient) -> None:
+        pool.ada.place(pool.tree, count=2, within=2, limit="6.00", order="crew")
+        assert [each.order for each in pool.ada.orders()] == ["crew"]
+        stage = Stage(client, maps)
+        await stage.until(lambda: floors(pool).get(row) == 6 * DOLLAR)
+        raised = [each.floor or 0 for each in stage.said("floor") if each.scope == row]
+        assert raised == sorted(raised) and len(raised) > 1, "it rises by steps"
+        assert {each.rate for each in pool.dalia.holdings()} == {6 * DOLLAR}
+        assert len(pool.ada.holdings()) == 1, "the gang itself throws nobody out"
+        for holding in pool.dalia.holdings():
+            await asyncio.to_thread(pool.dalia.release, holding.resource)
+        assert pool.ada.orders() == () and len(pool.ada.holdings()) == 3
+        await stage.until(lambda: row not in floors(pool))
+        assert {each.rate for each in pool.ada.holdings()} == {2 * DOLLAR}
+        await stage.end()
+
+    play(real, scene)
+    for holding in pool.ada.holdings():
+        pool.ada.release(holding.resource)
+
+
+def test_maps_that_ask_for_no_gangs_read_no_orders(
+    real: Served, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All orders of all tenants are a long list, and most maps have no use for it."""
+    pool.add("r1/a")
+    read: list[object] = []
+    monkeypatch.setattr(AsyncClient, "orders", read.append)
+
+    async def scene(client: AsyncClient) -> None:
+        stage = Stage(client, composition(pool.tree))
+        await stage.until(lambda: bool(stage.entries))
+        await stage.end()
+
+    play(real, scene)
+    assert read == []
+
+
+def test_guards_leave_the_notice_of_a_tree_alone(real: Served, pool: Pool) -> None:
+    """And bring back what they speak of, whoever switched it off; once each."""
+    pool.add("a")
+    pool.operator.set_guard(pool.tree, notice="30s", commit="40s")
+
+    def stands() -> tuple[int | None, int | None, int | None]:
+        guards = {each.tree: each for each in pool.operator.floors().guards}
+        guard = guards[pool.tree]
+        return guard.hold, guard.notice, guard.commit
+
+    async def scene(client: AsyncClient) -> None:
+        guard = ChangeGuard(pool.tree, hold=2 * US_PER_S, commit=20 * US_PER_S)
+        maps = ((1.0, Guards((guard,))),)
+        steering = Composition({pool.tree: 2 * DOLLAR}, {}, maps, period_us=US_PER_S // 20)
+        stage = Stage(client, steering)
+        await stage.until(lambda: bool(stage.said("guard")))
+        await stage.until(lambda: stands() == (2 * US_PER_S, 30 * US_PER_S, 20 * US_PER_S))
+        await asyncio.sleep(0.2)
+        assert len(stage.said("guard")) == 1
+        pool.operator.set_guard(pool.tree, notice="25s")
+        await stage.until(lambda: stands() == (2 * US_PER_S, 25 * US_PER_S, 20 * US_PER_S))
+        await stage.end()
+
+    play(real, scene)
+    pool.operator.set_guard(pool.tree)

@@ -23,6 +23,7 @@ from laissez.model import (
     AskFloors,
     AskHoldings,
     AskOrders,
+    AskPromises,
     AskQuote,
     AskResources,
     AskStatus,
@@ -36,6 +37,8 @@ from laissez.model import (
     OpenOrder,
     OrderList,
     Place,
+    Promise,
+    PromiseList,
     Question,
     Quoted,
     Resource,
@@ -232,6 +235,35 @@ def test_the_desk_knows_how_late_it_was_when_somebody_asked() -> None:
     now = 5
     place.answer(BOB, AskStatus())
     assert place.shown_until == 700
+
+
+def test_everybody_knows_the_notice_and_commitment_of_every_tree() -> None:
+    """Who trades there must reckon with both. What is off is left out; other guards are not told,
+    nor is anything of a tree that has no scope yet."""
+    venue = venue_of_two()
+    venue.apply(SetGuard(30, "h", None, None, 9, None, 40, 50))
+    venue.apply(AddResource(30, "k/0"))
+    venue.apply(SetGuard(30, "k", None, None, None, None, 7, 0))
+    venue.apply(SetGuard(30, "later", None, None, None, None, 1, 1))
+    for asker in (ADA, BOB, EVE, VIEWER_OF_ADA, OPERATOR):
+        told = desk(venue).answer(asker, AskStatus())
+        assert isinstance(told, Status)
+        assert (told.notice, told.commit) == ({"h": 40, "k": 7}, {"h": 50})
+    line = msgspec.json.encode(desk(venue).answer(ADA, AskStatus())).decode()
+    assert '"notice_us":{"h":40,"k":7},"commit_us":{"h":50}' in line and "hold" not in line
+
+
+def test_a_promise_says_with_what_limit_it_comes() -> None:
+    """To the one who made the order, and the operator; its price means nothing any more."""
+    venue = venue_of_two()
+    venue.apply(SetGuard(30, "h", None, None, None, None, 40))
+    venue.apply(Place(30, "bob", "bob/third", "h/a", 91, 95))
+    promise = Promise("h/a/0", "bob", "third", 70, 95)
+    for asker in (BOB, OPERATOR):
+        assert desk(venue).answer(asker, AskPromises()) == PromiseList(30, (promise,))
+    assert desk(venue).answer(ADA, AskPromises()) == PromiseList(30, ())
+    assert venue.market.promised_limit("h/a/0") == 95
+    assert venue.market.promised_limit("h/b/0") is None
 
 
 def test_asking_changes_nothing() -> None:

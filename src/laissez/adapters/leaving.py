@@ -6,7 +6,9 @@ saved, or the last of its requests is answered. If it takes longer than the noti
 still be done there would be done again, and the node is left at once. Where nobody knows what runs
 on a node its holder has the whole notice.
 
-Who leaves when called is bound to nothing, whatever it has bid.
+Who leaves when called is bound to nothing, whatever it has bid. A drain alone, a call because the
+node will be withdrawn, leaves a bond as it is: who is bound gets ready, and stays until the bond or
+the node is gone, for what is withdrawn is charged no further.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def leaving(app: Any, terms: TradingTerms, view: MarketView) -> Iterator[Action]
         path = holding.resource
         called = view.calls.get(path)
         if called is not None:
-            yield from _answer(app, path, called, view)
+            answer = _answer(app, path, called, view)
+            yield from (each for each in answer if not _would_cost(each, called, view))
         elif path in app.vacating:
             yield Action(Stay(path), "the call is over, and the node is kept")
 
@@ -48,11 +51,21 @@ def _answer(app: Any, path: str, called: HoldingCall, view: MarketView) -> Itera
         yield Action(Vacate(path), why)
 
 
+def _would_cost(action: Action, called: HoldingCall, view: MarketView) -> bool:
+    """It would be charged the rest of what it is bound to."""
+    if called.reason != "withdrawn" or not isinstance(action.do, Release):
+        return False
+    bond = view.bonds.get(action.do.resource)
+    return bond is not None and bond.until_us > view.at_us
+
+
 def _all_given_back(terms: TradingTerms, view: MarketView) -> Iterator[Action]:
     """A promise is given back only where that is free: else it costs less to have the node."""
     for holding in own_holdings(terms, view):
-        if holding.resource in view.calls:
-            yield Action(Release(holding.resource), "the work is done")
+        called = view.calls.get(holding.resource)
+        give_back = Action(Release(holding.resource), "the work is done")
+        if called is not None and not _would_cost(give_back, called, view):
+            yield give_back
     for path in own_promises(terms, view):
         if not tree_terms(view, path).commit_us:
             yield Action(Release(path), "the work is done")

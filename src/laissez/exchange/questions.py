@@ -197,10 +197,10 @@ class Desk:
             for path in sorted(each for each in promises if each > after):
                 if len(found) == PAGE_MAX:
                     return PromiseList(self.instant(), tuple(found), last)
-                order = self._market.promised_order(path)
-                assert order is not None
+                order, limit = self._market.promised_order(path), self._market.promised_limit(path)
+                assert order is not None and limit is not None
                 own_id = own_order_id(tenant, order)
-                found.append(Promise(path, tenant, own_id, promises[path]))
+                found.append(Promise(path, tenant, own_id, promises[path], limit))
                 last = f"{tenant}:{path}"
         return PromiseList(self.instant(), tuple(found))
 
@@ -231,6 +231,7 @@ class Desk:
 
     def _status(self, asker: Principal, question: AskStatus) -> Told:
         trees = dict.fromkeys(path.split("/")[0] for path in self._market.visible(""))
+        guards = [guard for guard in self._market.guards() if guard.tree in trees]
         return Status(
             self.instant(),
             self._sequence(),
@@ -238,6 +239,8 @@ class Desk:
             asker.tenant,
             tuple(sorted(trees)),
             {tree: names for tree, names in self._venue.levels.items() if tree in trees},
+            {guard.tree: guard.notice for guard in guards if guard.notice},
+            {guard.tree: guard.commit for guard in guards if guard.commit},
         )
 
     def _resources(self, asker: Principal, question: AskResources) -> Told:

@@ -23,7 +23,7 @@
         patience: 15m
       - map: guards
         trees:
-          h100: {rise: 25%, hold: 2s, window: 1s}
+          h100: {rise: 25%, hold: 2s, window: 1s, notice: 30s, commit: 30s}
 
 A tree without a base price has the one at which its cost breaks even at `break_even_at`. The names
 beside scopes are those of telemetry.
@@ -59,6 +59,7 @@ from laissez.model.paths import tree_of
 NotNegative = Annotated[float, Meta(ge=0)]
 FieldPath = tuple[str | int, ...]
 
+DAY_US = 24 * US_PER_HOUR
 NO_WINDOW = "rise and fall are bounds within a window; give one, such as window: 1s"
 
 _SCOPE = re.compile(r"[^/\s*]+(/[^/\s*]+)*")
@@ -177,14 +178,20 @@ class GangsSpec(_MapSpec, frozen=True, kw_only=True, tag="gangs"):
 
 
 class GuardSpec(Struct, frozen=True, kw_only=True):
-    """`rise` in percent of a window, `fall` in dollars; `rise` and `fall` need a `window`."""
+    """`rise` in percent of a window, `fall` in dollars; `rise` and `fall` need a `window`. What is
+    left out is off; `notice` and `commit` are then as they were."""
 
     rise: Percentage | None = None
     fall: DollarsPerHour | None = None
     hold: Duration | None = None
     window: Duration | None = None
+    notice: Duration | None = None
+    commit: Duration | None = None
 
     def __post_init__(self) -> None:
+        for name in ("notice", "commit"):
+            if (getattr(self, name) or 0) > DAY_US:
+                raise BadField(name, f"a {name} of more than a day is too long; write {name}: 30s")
         if self.window is None and (self.rise is not None or self.fall is not None):
             raise BadField("rise" if self.rise is not None else "fall", NO_WINDOW)
 
@@ -205,7 +212,9 @@ class GuardsSpec(_MapSpec, frozen=True, kw_only=True, tag="guards"):
     def build(self) -> Guards:
         return Guards(
             tuple(
-                ChangeGuard(tree, each.rise, each.fall, each.hold, each.window)
+                ChangeGuard(
+                    tree, each.rise, each.fall, each.hold, each.window, each.notice, each.commit
+                )
                 for tree, each in self.trees.items()
             )
         )

@@ -352,6 +352,12 @@ class Market:
         call = self._leaf(path).call
         return None if call is None or call.order is None else call.order.id
 
+    def promised_limit(self, path: str) -> int | None:
+        """The retention limit with which a promised resource passes; None if it is promised to
+        nobody."""
+        call = self._leaf(path).call
+        return None if call is None or call.order is None else call.order.limit
+
     def steps_remembered(self) -> int:
         """How many changes of pressure are kept to explain what is open."""
         books = (node.book for node in self._state.nodes.values())

@@ -123,12 +123,14 @@ class HoldingList(Message, frozen=True):
 
 
 class Promise(Message, frozen=True, rename=UNTIL_AN_INSTANT):
-    """A called resource that will be this order's tenant's, at `until` or as soon as it is left."""
+    """A called resource that will be this order's tenant's, at `until` or as soon as it is left,
+    with the order's `limit`."""
 
     resource: str
     tenant: str
     order: str
     until: int
+    limit: int
 
 
 class PromiseList(Message, frozen=True):
@@ -155,6 +157,8 @@ class Status(Message, frozen=True):
     """Who is asking, and where the market is: the last sequence number and its instant.
 
     `levels` has the names of the levels of each tree, the coarsest first, where they are known.
+    `notice` and `commit` say how long before a loss its holder is called in a tree, and how long
+    whoever wins there is bound; trees without are left out.
     """
 
     at: int
@@ -163,6 +167,8 @@ class Status(Message, frozen=True):
     tenant: str | None
     trees: tuple[str, ...]
     levels: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    notice: dict[str, int] = msgspec.field(default_factory=dict)
+    commit: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Resource(Message, frozen=True):

@@ -59,6 +59,9 @@ from laissez.telemetry import Feed, SourceDescription, Telemetry
 
 US_PER_HOUR = 3_600 * US_PER_S
 PERIOD_US = 5 * US_PER_S
+LEAVING_US = 20 * US_PER_S
+"""How long to get ready to be lost, unless a file says so: it must fit into the notice that new
+trees have, with something to spare for what is sent to and fro, or nobody saves at all."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _SCOPE = re.compile(r"[^/\s*]+(/[^/\s*]+)*")
@@ -175,7 +178,7 @@ class DeadlineSpec(_Spec, frozen=True, kw_only=True, tag="deadline"):
     policy: Literal["uniform-progress", "greedy", "on-demand"] = "uniform-progress"
     cold_start: Duration = 480 * US_PER_S
     checkpoint_every: Period = 600 * US_PER_S
-    save: Duration = 30 * US_PER_S
+    save: Duration = LEAVING_US
     pricing: PricingSpec = PricingSpec()
     progress: SourceDescription | None = None
 
@@ -237,7 +240,7 @@ class InferenceAdapterSpec(_Spec, frozen=True, kw_only=True, tag="inference"):
     output_tokens: TokenCount | SourceDescription = 200.0
     expected_requests_per_s: Annotated[float, Meta(ge=0)] = 0.0
     cold_start: Duration = 60 * US_PER_S
-    drain: Duration = 30 * US_PER_S
+    drain: Duration = LEAVING_US
     pricing: PricingSpec = PricingSpec()
 
     def __post_init__(self) -> None:
@@ -297,7 +300,7 @@ class TrainingAdapterSpec(_Spec, frozen=True, kw_only=True, tag="training"):
     global_batch: WholeCount | None = None
     nodes_max: WholeCount = 64
     checkpoint_every: Period = 300 * US_PER_S
-    save: Duration = 30 * US_PER_S
+    save: Duration = LEAVING_US
     reconfigure: Period = 120 * US_PER_S
     pricing: PricingSpec = PricingSpec()
     progress: SourceDescription | None = None

@@ -24,12 +24,16 @@ from laissez.model import (
     Release,
     WithdrawResource,
 )
-from laissez.model.message import Message
+from laissez.model.message import UNTIL_AN_INSTANT, Message
+from laissez.performance.application import US_PER_S
 
 What = Literal[
     "begins",
     "won",
     "lost",
+    "called",
+    "uncalled",
+    "promised",
     "place",
     "amend",
     "cancel",
@@ -50,10 +54,11 @@ What = Literal[
 ]
 
 
-class RunnerEntry(Message, frozen=True, kw_only=True, omit_defaults=True):
+class RunnerEntry(Message, frozen=True, kw_only=True, omit_defaults=True, rename=UNTIL_AN_INSTANT):
     """One line of a log. `name` is the adapter or map, `tenant` who it acts for.
 
     With `is_rehearsal` it is what would have been done. `rate` is the rate when it was last seen.
+    What is called goes at `until`, what is promised comes then, each at the latest.
     """
 
     at: int
@@ -73,6 +78,7 @@ class RunnerEntry(Message, frozen=True, kw_only=True, omit_defaults=True):
     code: str | None = None
     count: int | None = None
     charge: int | None = None
+    until: int | None = None
 
 
 EntryLog = Callable[[RunnerEntry], None]
@@ -94,6 +100,7 @@ def entry_of(
     is_rehearsal: bool = False,
 ) -> RunnerEntry:
     """The entry for an instruction."""
+    count = getattr(do, "count", 1)
     return RunnerEntry(
         at=at,
         name=name,
@@ -107,7 +114,7 @@ def entry_of(
         price=getattr(do, "price", None),
         limit=getattr(do, "limit", None),
         floor=getattr(do, "floor", None),
-        count=getattr(do, "count", None),
+        count=count if count > 1 else None,
     )
 
 
@@ -144,6 +151,20 @@ def _lost(entry: RunnerEntry) -> str:
     return f"lost {entry.resource} ({reason}); it was at {_rate(entry.rate)}{limit}"
 
 
+def _called(entry: RunnerEntry) -> str:
+    return f"called from {entry.resource} ({entry.reason}), to be gone within {_left(entry)}"
+
+
+def _promised(entry: RunnerEntry) -> str:
+    limit = "" if entry.limit is None else f", up to {show_rate(entry.limit)}"
+    return f"promised {entry.resource} with the order {entry.order}{limit}, within {_left(entry)}"
+
+
+def _left(entry: RunnerEntry) -> str:
+    """Whoever reads it should not have to subtract."""
+    return f"{((entry.until or entry.at) - entry.at) / US_PER_S:.3g} s"
+
+
 def _place(entry: RunnerEntry) -> str:
     if entry.count is not None:
         many = f"order {entry.count} together under {entry.scope} ({entry.order})"
@@ -177,6 +198,9 @@ _WORDS: dict[What, Callable[[RunnerEntry], str]] = {
     "begins": lambda entry: f"{entry.name} begins",
     "won": _won,
     "lost": _lost,
+    "called": _called,
+    "uncalled": lambda entry: f"no longer called from {entry.resource}",
+    "promised": _promised,
     "place": _place,
     "amend": _amend,
     "cancel": lambda entry: f"cancel the order {entry.order}",

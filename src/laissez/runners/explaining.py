@@ -3,17 +3,21 @@
 A win names its order, and the order has a reason: the one that the adapter gave when it last placed
 or amended it. A loss has the market's reason; where that is the tenant's own doing, a lowered limit
 or a release, the adapter's reason follows. Limits and rates are remembered as they were last told,
-because when a loss is heard of, they are gone from the view.
+because when a loss is heard of, they are gone from the view. An order that wins several resources
+keeps its reason for each; one to which something is promised keeps it until that comes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from laissez.adapters.view import Action, MarketView, Stay, Vacate
 from laissez.client.money import show_rate
 from laissez.model import (
     Amended,
+    Called,
     CancelOrder,
     ChangeLimit,
     Filled,
@@ -22,7 +26,10 @@ from laissez.model import (
     Notice,
     OpenOrder,
     Placed,
+    Promised,
+    Reason,
     Release,
+    Uncalled,
 )
 from laissez.runners.entries import RunnerEntry
 
@@ -60,13 +67,16 @@ class Explaining:
 
     def sees(self, view: MarketView) -> None:
         """What is true now; to be told after what was heard until then has been explained."""
-        self._orders = {order.order: order for order in view.orders}
+        promised = {each.order for each in view.promises.values()}
+        coming = {id: order for id, order in self._orders.items() if id in promised}
+        self._orders = {**coming, **{order.order: order for order in view.orders}}
         self._limits = {holding.resource: holding.limit for holding in view.holdings}
         self._rates = {holding.resource: holding.rate for holding in view.holdings}
-        self.whys = {order: why for order, why in self.whys.items() if order in self._orders}
+        live = self._orders.keys() | promised
+        self.whys = {order: why for order, why in self.whys.items() if order in live}
 
     def hears(self, notice: Notice, view: MarketView) -> RunnerEntry | None:
-        """The entry for a handover; None for anything else."""
+        """The entry for a handover, and for what announces one; None for anything else."""
         if isinstance(notice, Placed | Amended):
             self._orders[notice.order] = notice
         elif isinstance(notice, LimitSet):
@@ -75,6 +85,8 @@ class Explaining:
             return self._won(notice, view)
         elif isinstance(notice, Lost):
             return self._lost(notice.resource, notice)
+        elif isinstance(notice, Called | Uncalled | Promised):
+            return self._announced(notice)
         return None
 
     def finds_held(self, resource: str, view: MarketView) -> RunnerEntry:
@@ -98,8 +110,8 @@ class Explaining:
     # Inside -----------------------------------------------------------------------------------
 
     def _won(self, filled: Filled, view: MarketView) -> RunnerEntry:
-        order = self._orders.pop(filled.order, None)
-        why = self.whys.pop(filled.order, NOT_OURS)
+        order = self._orders.get(filled.order)
+        why = self.whys.get(filled.order, NOT_OURS)
         limit = None if order is None else order.limit
         if limit is not None:
             self._limits[filled.resource] = limit
@@ -149,15 +161,44 @@ class Explaining:
             reason=lost.reason,
         )
 
+    def _announced(self, notice: Called | Uncalled | Promised) -> RunnerEntry:
+        entry = RunnerEntry(
+            at=notice.at,
+            name=self._name,
+            tenant=self._tenant,
+            what="uncalled",
+            why="the call is over",
+            resource=notice.resource,
+        )
+        if isinstance(notice, Called):
+            limit = self._limits.get(notice.resource)
+            why = _why_gone(notice.reason, _up_to(limit))
+            called = replace(entry, what="called", why=why, limit=limit)
+            return replace(called, until=notice.until, reason=notice.reason)
+        if isinstance(notice, Promised):
+            order, why = self._orders.get(notice.order), self.whys.get(notice.order, NOT_OURS)
+            limit = None if order is None else order.limit
+            promised = replace(entry, what="promised", why=why, limit=limit)
+            return replace(promised, until=notice.until, order=notice.order)
+        return entry
+
     def _why_lost(self, lost: Lost, limit: int | None) -> str:
-        up_to = "its limit" if limit is None else f"its limit of {show_rate(limit)}"
-        own = self._why_given_up.pop(lost.resource, "")
-        if lost.reason == "outbid":
-            return f"somebody offered more than {up_to}"
-        if lost.reason == "floor":
-            return f"the floor rose above {up_to}"
-        if lost.reason == "withdrawn":
-            return "the operator took it out of the market"
+        up_to, own = _up_to(limit), self._why_given_up.pop(lost.resource, "")
         if lost.reason == "limit":
             return f"{up_to} is below what others offer; {own or 'somebody else lowered it'}"
-        return f"given back; {own or 'somebody else of this tenant did'}"
+        return _why_gone(lost.reason, up_to) or (
+            f"given back; {own or 'somebody else of this tenant did'}"
+        )
+
+
+def _up_to(limit: int | None) -> str:
+    return "its limit" if limit is None else f"its limit of {show_rate(limit)}"
+
+
+def _why_gone(reason: Reason, up_to: str) -> str:
+    """What others did; nothing where the tenant did it itself."""
+    if reason == "outbid":
+        return f"somebody offered more than {up_to}"
+    if reason == "floor":
+        return f"the floor rose above {up_to}"
+    return "the operator took it out of the market" if reason == "withdrawn" else ""

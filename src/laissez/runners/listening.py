@@ -18,10 +18,20 @@ from typing import NamedTuple
 from laissez.client import AsyncClient, LaissezError
 from laissez.client.link import Streamed
 from laissez.client.stream import StreamReader
-from laissez.model import Called, Filled, Happened, Lost, Notice, Rates, Resync, Uncalled
+from laissez.model import (
+    Called,
+    Filled,
+    Happened,
+    Lost,
+    Notice,
+    Promised,
+    Rates,
+    Resync,
+    Uncalled,
+)
 from laissez.runners.waiting import abandon
 
-STIRRING = (Filled, Lost, Called, Uncalled)
+STIRRING = (Filled, Lost, Called, Uncalled, Promised)
 """What an adapter steps for at once."""
 
 

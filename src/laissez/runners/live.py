@@ -2,8 +2,9 @@
 
 A step begins with what the exchange says now, never with what was done before: a restart, a lost
 connection, a stream with a gap need nothing special. It is taken every period, and at once when the
-tenant has won or lost something. Time is the exchange's; the clock of this machine only says when
-to look again.
+tenant has won or lost something, is called, or is promised something; and when a node that it is
+called from should be ready. Time is the exchange's; the clock of this machine only says when to
+look again.
 
 The application learns of a handover at the instant at which it happened, from the stream. What is
 held and not known to it, or known and not held, is put right from the view. What it refuses to
@@ -24,8 +25,8 @@ from collections.abc import Callable, Collection
 import msgspec
 
 from laissez.adapters.adapter import Adapter
-from laissez.adapters.intent import own_holdings, own_orders
-from laissez.adapters.view import Action, MarketView, OrderGang, Stay, Vacate
+from laissez.adapters.intent import own_holdings, own_orders, own_promises
+from laissez.adapters.view import Action, GangAsk, MarketView, OrderGang, Stay, Vacate
 from laissez.client import (
     AsyncClient,
     ConnectionFailed,
@@ -50,6 +51,7 @@ from laissez.runners.entries import EntryLog, RunnerEntry, What, entry_of
 from laissez.runners.explaining import Explaining
 from laissez.runners.gauges import Gauges
 from laissez.runners.listening import Listening, News
+from laissez.runners.looking import bonds_among, calls_among, promised_nodes, terms_by_tree
 from laissez.runners.memory import AdapterMemory, BadMemory, Remembered
 from laissez.runners.sending import FAREWELL_S, send
 from laissez.runners.waiting import Outage, is_passing, pause, step_until_stopped
@@ -149,15 +151,27 @@ class LiveRun:
             self.app.is_done
             and not own_holdings(self._terms, view)
             and not own_orders(self._terms, view)
+            and not own_promises(self._terms, view)
         )
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Until the next step: a period, or until something was won or lost."""
-        await pause(self._terms.period_us / US_PER_S, stop, self.listening.stirred)
+        """Until the next step: a period, or until something was won, lost, called or promised, or
+        a node is ready to be left."""
+        await pause(self._until_next_s(), stop, self.listening.stirred)
         if self.listening.stirred.is_set():
             # What comes together is one step; and two of one tenant can't drive each other round.
             since_s = asyncio.get_running_loop().time() - self._stepped_s
             await pause(max(REACTION_S, REACTIONS_APART_S - since_s), stop)
+
+    def _until_next_s(self) -> float:
+        """What is called costs its limit until it is left, so nobody waits for the period then."""
+        next_s = self._terms.period_us / US_PER_S
+        since_s = asyncio.get_running_loop().time() - self._looked_s
+        for node in self.app.vacating:
+            ready_s = self.app.vacate_s(node)
+            if ready_s is not None and ready_s > 0:
+                next_s = min(next_s, max(REACTION_S, ready_s - since_s))
+        return next_s
 
     async def _see(self) -> tuple[MarketView, int]:
         """Look, and take note of all that has happened until now."""
@@ -176,12 +190,17 @@ class LiveRun:
         What is asked together is answered together, between two changes of the market.
         """
         client = self.client
-        status, holdings, orders, bill = await asyncio.gather(
-            client.status(), client.holdings(), client.orders(), client.bill()
+        status, holdings, orders, promises, bill = await asyncio.gather(
+            client.status(), client.holdings(), client.orders(), client.promises(), client.bill()
         )
         scopes = self.adapter.scopes_to_quote(self.app, holdings)
-        quoted = await asyncio.gather(*(self._quote(scope) for scope in scopes))
-        quotes = {quote.scope: quote for quote in quoted if quote is not None}
+        gangs = self.adapter.gangs_to_quote(self.app, holdings)
+        asked = (
+            *(self._quote(scope) for scope in scopes),
+            *(self._quote_gang(ask) for ask in gangs),
+        )
+        quoted = await asyncio.gather(*asked)
+        several = zip(gangs, quoted[len(scopes) :], strict=True)
         kept = self._memory.kept
         if kept.charge_before is None:
             kept.charge_before = bill.charge
@@ -190,11 +209,26 @@ class LiveRun:
         self._looked_s = asyncio.get_running_loop().time()
         self._now_us = max(self._now_us, status.at)
         charge = bill.charge - kept.charge_before
-        return MarketView(self._now_us, holdings, orders, quotes, charge), status.sequence
+        view = MarketView(
+            self._now_us,
+            holdings,
+            orders,
+            {quote.scope: quote for quote in quoted[: len(scopes)] if quote is not None},
+            charge,
+            calls_among(holdings),
+            promised_nodes(promises),
+            bonds_among(holdings),
+            terms_by_tree(status),
+            {ask: quote for ask, quote in several if quote is not None},
+        )
+        return view, status.sequence
 
-    async def _quote(self, scope: str) -> Quoted | None:
+    async def _quote_gang(self, ask: GangAsk) -> Quoted | None:
+        return await self._quote(ask.scope, ask.count, ask.within)
+
+    async def _quote(self, scope: str, count: int = 1, within: int | None = None) -> Quoted | None:
         try:
-            return await self.client.quote(scope)
+            return await self.client.quote(scope, count=count, within=within)
         except Refusal as refused:
             if is_passing(refused) or isinstance(refused, Unauthenticated | NotPermitted):
                 raise
@@ -395,12 +429,14 @@ class LiveRun:
         for order in own_orders(self._terms, view):
             await self._do(Action(CancelOrder(order.order), "the adapter ends"))
         if release:
-            for holding in own_holdings(self._terms, view):
-                await self._do(Action(Release(holding.resource), "the adapter ends"))
+            all_held = [holding.resource for holding in own_holdings(self._terms, view)]
+            for resource in (*all_held, *own_promises(self._terms, view)):
+                await self._do(Action(Release(resource), "the adapter ends"))
         view, sequence = await self._see()
         self._advance(view.at_us)
         self._remember(sequence)
-        self._say("ends", _what_remains(own_holdings(self._terms, view)), charge=view.charge)
+        held, promised = own_holdings(self._terms, view), own_promises(self._terms, view)
+        self._say("ends", _what_remains(held, promised), charge=view.charge)
 
     # Saying -----------------------------------------------------------------------------------
 
@@ -460,13 +496,14 @@ def _has(resource: str) -> str:
     return f"that it has {resource}"
 
 
-def _what_remains(held: list[Holding]) -> str:
+def _what_remains(held: Collection[Holding], promised: Collection[str]) -> str:
+    coming = f"on its way, and charged from then: {', '.join(promised)}" if promised else ""
     if not held:
-        return "nothing is held"
+        return coming or "nothing is held"
     cost = sum(holding.rate for holding in held)
     most = sum(holding.limit for holding in held)
     names = ", ".join(holding.resource for holding in held)
     return (
         f"still held, and charged until released: {names}; now {show_rate(cost)} together, "
-        f"at most {show_rate(most)}"
+        f"at most {show_rate(most)}{'; ' if coming else ''}{coming}"
     )

@@ -18,7 +18,7 @@ import msgspec
 
 from laissez.client import AsyncClient, LaissezError
 from laissez.inframaps import Composition, MapAction, OperatorView, gangs_among
-from laissez.model import ChangeFloor
+from laissez.model import ChangeFloor, OpenOrder
 from laissez.model.paths import covers
 from laissez.performance.application import US_PER_S
 from laissez.runners.entries import EntryLog, RunnerEntry, What, entry_of
@@ -114,10 +114,13 @@ class OperatingRun:
         await pause(wait_us / US_PER_S, stop)
 
     async def _look(self) -> OperatorView:
-        resources, floors = await asyncio.gather(self._client.resources(), self._client.floors())
+        client, sees_gangs = self._client, self._composition.sees_gangs
+        # What is asked together is answered together: a gang is waiting, or holds what is held.
+        resources, floors, orders = await asyncio.gather(
+            client.resources(), client.floors(), client.orders() if sees_gangs else _nothing()
+        )
         if self._learns:
             self._inventory.update((each.resource, each.attributes) for each in resources)
-        gangs = gangs_among(await self._client.orders()) if self._composition.sees_gangs else ()
         self._now_us = max(self._now_us, floors.at)
         return OperatorView(
             self._now_us,
@@ -126,7 +129,7 @@ class OperatingRun:
             floors.guards,
             self._inventory,
             floors.cordons,
-            gangs,
+            gangs_among(orders),
         )
 
     def _begin(self, view: OperatorView) -> None:
@@ -195,3 +198,7 @@ class OperatingRun:
 
     def _tell_outage(self, is_on: bool, why: str) -> None:
         self._say("trouble" if is_on else "mended", why)
+
+
+async def _nothing() -> tuple[OpenOrder, ...]:
+    return ()

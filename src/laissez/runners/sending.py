@@ -5,7 +5,7 @@ from __future__ import annotations
 from laissez.adapters.view import OrderGang
 from laissez.client import AsyncClient
 from laissez.client.errors import refusal
-from laissez.model import Code, Instruction, Refused, Rejected, ServiceCode
+from laissez.model import Instruction, PlaceOrder, Refused, Rejected, ServiceCode
 
 FAREWELL_S = 5.0
 """How long whatever a runner still sends when it ends may take."""
@@ -17,8 +17,7 @@ async def send(client: AsyncClient, do: Instruction | OrderGang) -> Refused | Re
     """Who refuses it, the service or the market; None if it is done. A token that is refused is
     raised: nothing else that is sent would be done either."""
     if isinstance(do, OrderGang):
-        # Where the exchange takes such orders, this is where one is made of it.
-        return Rejected(0, Code.BAD_COUNT, "this exchange takes orders for one node at a time")
+        do = PlaceOrder(do.scope, None, do.limit, do.order, do.expires, do.count, do.within)
     outcome = (await client.send_all([do]))[0]
     if isinstance(outcome, Refused):
         if outcome.code in _FATAL:
