@@ -2,21 +2,28 @@
 
 from itertools import pairwise
 
+from laissez.exchange.access import Limits, Principal, new_token
 from laissez.exchange.execution import Execution
 from laissez.exchange.keys import Keys
+from laissez.exchange.questions import Desk
 from laissez.exchange.records import Cordon, Entry, PlaceNamed, Record
 from laissez.exchange.venue import Venue
 from laissez.model import (
     AddResource,
     Advance,
+    AskHoldings,
+    AskPromises,
     Cancelled,
     Charged,
     Filled,
     HolderUnpromised,
+    HoldingList,
     Notice,
     Place,
     Placed,
+    Promise,
     Promised,
+    PromiseList,
     Relinquish,
     SetFloor,
     SetGuard,
@@ -147,3 +154,47 @@ def test_a_promise_that_is_kept_ends_with_what_was_won() -> None:
     assert not any(isinstance(each, Cancelled) for each in told.of("B"))
     handovers = [each for each in told.execution.handovers if not isinstance(each, Transferred)]
     assert all(a.sequence <= b.sequence for a, b in pairwise(handovers))
+
+
+# --- what is said of it ---------------------------------------------------------------------------
+
+
+def asked(told: Told, tenant: str, at: int) -> tuple[PromiseList, HoldingList]:
+    desk = Desk(told.execution.venue, lambda: at, lambda: told.execution.sequence)
+    asker = Principal(new_token("tenant", tenant, at=0)[1], Limits())
+    promised, held = desk.answer(asker, AskPromises()), desk.answer(asker, AskHoldings())
+    assert isinstance(promised, PromiseList) and isinstance(held, HoldingList)
+    return promised, held
+
+
+def test_a_promise_says_what_giving_it_back_costs() -> None:
+    """Its price (of a gang: its limit) for the whole commitment: exactly what is billed."""
+    told = Told(commit=100)
+    told.a_gang_is_promised()
+    promised, _ = asked(told, "B", 3)
+    costs = Promise(LEAVES[0], "B", "job", 102, 9, 100)
+    assert promised.promises[0] == costs
+    before = told.execution.venue.market.bill("B", 3)
+    told.do("B", Relinquish(3, "B", LEAVES[0]))
+    assert told.execution.venue.market.bill("B", 3) == before + costs.price * costs.commit
+
+
+def test_of_a_single_order_the_price_counts_and_without_a_commitment_nothing() -> None:
+    told = Told()
+    for number, leaf in enumerate(LEAVES):
+        told.do("A", Place(1, "A", f"A/{number}", leaf, 5, 5))
+    told.do("B", Place(2, "B", "B/one", "h", 7, 9))
+    promised, _ = asked(told, "B", 3)
+    assert promised.promises == (Promise(LEAVES[0], "B", "one", 102, 7, 0),)
+
+
+def test_what_goes_together_says_so() -> None:
+    """Each holding names the order, each promise that its order's go together; others neither."""
+    for together in (True, False):
+        told = Told()
+        told.a_gang_is_promised(together=together)
+        told.restart()
+        promised, held = asked(told, "B", 3)
+        assert {each.together for each in held.holdings} == {"job" if together else None}
+        assert {each.together for each in promised.promises} == {together}
+        assert {each.together for each in asked(told, "A", 3)[1].holdings} == {None}
