@@ -407,8 +407,9 @@ def test_guards_have_notice_and_commitment(market: Market) -> None:
         assert no["code"] == "usage" and "is a day at most, not 2d" in no["message"]
     for words, warned in (
         (("--notice", "60s", "--commit", "30s"), "the commitment, 30s, is shorter than the notice"),
-        (("--notice", "60s"), "laissez: h100 has no commitment"),
+        (("--notice", "60s", "--commit", "off"), "laissez: h100 has no commitment"),
         (("--notice", "60s", "--commit", "60s"), ""),
+        (("--hold", "2s"), ""),
     ):
         setting = start(operator, "guard", "set", "h100", *words)
         _, error = setting.communicate(timeout=30)
