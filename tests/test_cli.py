@@ -574,7 +574,7 @@ def test_floors(shop: Shop) -> None:
 
 
 def test_guards(shop: Shop) -> None:
-    """Guards are set all at once, shown, and switched off."""
+    """Guards are set, shown, and switched off; what is not given stays as it is."""
     shop.become("operator")
     words = ("guard", "set", "h100", "--rise", "25%", "--fall", "0.5", "--hold", "2s")
     told = shop.text(*words, "--window", "1s")
@@ -582,6 +582,20 @@ def test_guards(shop: Shop) -> None:
     assert shop.counter.sent[-1] == ChangeGuard("h100", 2_500, 500_000, 2_000_000, 1_000_000)
     assert "25%" in shop.text("guard", "show")
     assert shop.json("guard", "show")[0]["rise_basis_points"] == 2_500
+    set_guard = ("guard", "set", "h100")
+    told = shop.text(*set_guard, "--notice", "1m", "--commit", "2m")
+    whole = ("h100", 2_500, 500_000, 2_000_000, 1_000_000, 60_000_000, 120_000_000)
+    assert shop.counter.sent[-1] == ChangeGuard(*whole)
+    assert told.endswith(": rise 25%, fall $0.50/h, hold 2s, window 1s, notice 1m, commit 2m\n")
+    told = shop.text(*set_guard, "--rise", "10%", "--hold", "off")
+    assert told.endswith(": rise 10%, fall $0.50/h, window 1s, notice 1m, commit 2m\n")
+    assert "--window 1s" in shop.error(*set_guard, "--window", "off", exit_code=2)
+    told = shop.text(*set_guard, "--rise", "off", "--fall", "off", "--window", "off")
+    assert told.endswith("the guards of h100: notice 1m, commit 2m\n")
+    assert shop.text(*set_guard, "--notice", "off").endswith("the guards of h100: commit 2m\n")
+    off = shop.run(*set_guard, "--commit", "off")
+    assert off.stdout == "the guards of h100: off\n" and "no commitment" in off.stderr
+    shop.run(*words, "--window", "1s")
     assert shop.text("guard", "off", "h100") == "the guards of h100: off\n"
 
 

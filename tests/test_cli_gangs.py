@@ -320,15 +320,53 @@ def test_who_gives_a_promise_back_is_asked(market: Market) -> None:
     assert f"{path} is promised to you, not yet yours: giving that back costs" in told
     tried = market.ml.json("release", path, "--dry-run")
     assert (tried["resources"], tried["promises"]) == ([], [path])
+    owed = tried["charge_micros_us_per_hour"]
+    assert owed == 4_000_000 * 300_000_000
+    assert "all of the commitment, 5m, at $4.00/h: $0.33" in told
     assert "say --yes" in refused(market.ml, "release", path, exit_code=2)["message"]
     assert len(market.ml.json("orders")) == 1
-    market.ml.run("release", path, "--yes")
-    assert market.ml.json("orders") == [] and market.ml.json("bill")["charge_micros_us_per_hour"]
+    told = said_beside(market.ml, "release", path, "--yes", "--json")
+    assert "giving that back costs all of the commitment, 5m, at $4.00/h: $0.33" in told
+    assert market.ml.json("orders") == []
+    assert market.ml.json("bill")["charge_micros_us_per_hour"] == owed
     told = read_events(market.bio)
     assert f"{path} is called and goes at " in told and "in 5m: an order goes past the" in told
     assert f"{path} is no longer called: it stays (bio)" in told
     told = read_events(market.ml)
     assert f"{path} is promised to order {promised['order']}: it comes at " in told
+
+
+def said_beside(desk: Desk, *words: str) -> str:
+    """What a command that goes well says on stderr."""
+    process = start(desk, *words)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 0, told
+    return str(told)
+
+
+def test_what_was_bought_together_goes_together(market: Market) -> None:
+    """Buying says so, and releasing one says what else goes and what all of it costs."""
+    market.guard("{commit: 1h}")
+    ml = market.ml
+    no = refused(ml, "buy", "h100", "--limit", "3", "--together", exit_code=2)
+    assert "--together is for several" in no["message"]
+    assert "the exchange releases the others" in ml.run(
+        "buy", "h100", *HOST, "--limit", "3", "--together", "--dry-run"
+    )
+    told = ml.run("buy", "h100", *HOST, "--limit", "3", "--together")
+    assert "when one of them goes, the exchange releases the others" in told
+    held = ml.json("holdings")
+    assert len({each["together"] for each in held}) == 1 and held[0]["together"]
+    one = held[0]["resource"]
+    tried = ml.json("release", one, "--dry-run")
+    assert tried["resources"] == [one]
+    assert sorted(tried["together"]) == sorted(each["resource"] for each in held[1:])
+    assert 11.5 < tried["charge_micros_us_per_hour"] / 3_600_000_000 / 1_000_000 <= 12
+    told = ml.run("release", one, "--dry-run")
+    assert "go with it: all of that was won to be kept together" in told
+    assert "give back 4 resources?" in refused(ml, "release", one, exit_code=2)["message"]
+    assert "go with it" in said_beside(ml, "release", one, "--yes")
+    assert ml.json("holdings") == []
 
 
 def read_events(desk: Desk) -> str:
@@ -369,8 +407,9 @@ def test_guards_have_notice_and_commitment(market: Market) -> None:
         assert no["code"] == "usage" and "is a day at most, not 2d" in no["message"]
     for words, warned in (
         (("--notice", "60s", "--commit", "30s"), "the commitment, 30s, is shorter than the notice"),
-        (("--notice", "60s"), "laissez: h100 has no commitment"),
+        (("--notice", "60s", "--commit", "off"), "laissez: h100 has no commitment"),
         (("--notice", "60s", "--commit", "60s"), ""),
+        (("--hold", "2s"), ""),
     ):
         setting = start(operator, "guard", "set", "h100", *words)
         _, error = setting.communicate(timeout=30)

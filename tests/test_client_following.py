@@ -12,6 +12,7 @@ from laissez.client import AsyncClient, Client, OrderEnd
 from laissez.model import (
     Answer,
     AskOrders,
+    AskPromises,
     Cancelled,
     CancelOrder,
     Expired,
@@ -21,8 +22,12 @@ from laissez.model import (
     OrderList,
     Placed,
     PlaceOrder,
+    Promise,
+    Promised,
+    PromiseList,
     Resync,
     Subscribe,
+    Unpromised,
 )
 from laissez.service import following
 from serving import Served
@@ -48,7 +53,7 @@ def test_orders_are_followed_to_their_ends(pool: Pool) -> None:
     pool.add("g2")
     won = next(ends)
     assert (won.order, won.fate) == (waiting[1], "filled")
-    assert won.filled is not None and won.filled.resource == f"{pool.tree}/g2"
+    assert [each.resource for each in won.filled] == [f"{pool.tree}/g2"]
     assert list(ends) == []
     pool.ada.place(pool.tree, limit="2.50", order="patient")
     assert list(pool.ada.follow_orders(["patient"], wait_s=0.05)) == []
@@ -155,6 +160,92 @@ def test_after_a_gap_the_orders_are_looked_up(exchange: FakeExchange) -> None:
         assert await waits == OrderEnd("a", "unknown")
         exchange.push(Happened(8, 8, (Cancelled(8, "ada", "b"),)))
         assert [end async for end in ends] == [OrderEnd("b", "cancelled")]
+
+    using(exchange, work)
+
+
+def promised(order: str, *resources: str) -> PromiseList:
+    return PromiseList(1, tuple(Promise(each, "ada", order, 9, 5) for each in resources))
+
+
+def test_a_promised_order_is_no_end(exchange: FakeExchange) -> None:
+    """Neither in the book nor here: it is waited for, until what it was promised comes."""
+    exchange.replies[AskPromises] = lambda do: promised("o", "h/g0")
+    won = Filled(2, "o", "h/g0", {})
+
+    async def work(client: AsyncClient) -> None:
+        assert await client.wait_order("o", wait_s=0.05) is None
+        waits = asyncio.ensure_future(client.wait_order("o"))
+        while len(exchange.asked(AskPromises)) < 2:
+            await asyncio.sleep(0.001)
+        exchange.push(Happened(2, 2, (won,)))
+        assert await waits == OrderEnd("o", "filled", (won,))
+
+    using(exchange, work)
+
+
+def test_a_gang_ends_when_all_is_here(exchange: FakeExchange) -> None:
+    """With all that it won, at once or by promise; what will not come is not waited for."""
+    exchange.replies[AskOrders] = lambda do: open_orders("gang", "none")
+    won = [Filled(at, "gang", f"h/g{at}", {}) for at in range(4)]
+    comes = [Promised(1, "ada", "gang", f"h/g{number}", 9) for number in (2, 3, 4)]
+    withdrawn = Unpromised(3, "ada", "gang", "h/g4", "withdrawn")
+    never = Promised(1, "ada", "none", "h/g9", 9), Unpromised(3, "ada", "none", "h/g9", "withdrawn")
+
+    async def work(client: AsyncClient) -> None:
+        ends = client.follow_orders(["gang", "none"], after=0)
+        waits = asyncio.ensure_future(anext(ends))
+        while not exchange.asked(AskPromises):
+            await asyncio.sleep(0.001)
+        exchange.push(Happened(1, 1, (won[0], won[1], *comes, never[0])))
+        exchange.push(Happened(2, 2, (won[2],)), Happened(3, 3, (withdrawn, never[1])))
+        assert await waits == OrderEnd("none", "unkept")
+        exchange.push(Happened(4, 4, (won[3],)))
+        assert await anext(ends) == OrderEnd("gang", "filled", tuple(won))
+
+    using(exchange, work)
+
+
+def test_an_order_that_is_placed_again_goes_on(exchange: FakeExchange) -> None:
+    """What was promised to it is withdrawn, and it waits for something else."""
+    exchange.replies[AskPromises] = lambda do: promised("o", "h/g0")
+    again = Placed(2, "ada", "o", "h", 1, 1, None)
+    won = Filled(3, "o", "h/g1", {})
+
+    async def work(client: AsyncClient) -> None:
+        waits = asyncio.ensure_future(client.wait_order("o"))
+        while not exchange.asked(AskPromises):
+            await asyncio.sleep(0.001)
+        exchange.push(Happened(2, 2, (Unpromised(2, "ada", "o", "h/g0", "withdrawn"), again)))
+        await asyncio.sleep(0.05)
+        assert not waits.done()
+        exchange.push(Happened(3, 3, (won,)))
+        assert await waits == OrderEnd("o", "filled", (won,))
+
+    using(exchange, work)
+
+
+def test_what_a_gang_won_in_a_gap_is_not_waited_for(exchange: FakeExchange) -> None:
+    """A promise that is gone after a gap: nobody heard whether it was kept. What is told behind
+    the gap is heard with what is promised now."""
+    exchange.replies[AskOrders] = lambda do: open_orders("a", "b")
+    first = Filled(1, "a", "h/g0", {})
+    begun = Happened(1, 1, (first, Promised(1, "ada", "a", "h/g1", 9)))
+    later = Filled(9, "b", "h/g3", {})
+    lists = iter([promised("a"), promised("b", "h/g4")])
+
+    async def work(client: AsyncClient) -> None:
+        exchange.replies[AskPromises] = lambda do: next(lists)
+        ends = client.follow_orders(["a", "b"], after=0)
+        waits = asyncio.ensure_future(anext(ends))
+        while not exchange.asked(AskPromises):
+            await asyncio.sleep(0.001)
+        exchange.replies[AskOrders] = lambda do: open_orders()
+        exchange.push(begun, Resync(8, "too long ago"), Happened(9, 9, (later,)))
+        assert await waits == OrderEnd("a", "unknown", (first,))
+        last = Filled(10, "b", "h/g4", {})
+        exchange.push(Happened(10, 10, (last,)))
+        assert await anext(ends) == OrderEnd("b", "filled", (later, last))
 
     using(exchange, work)
 

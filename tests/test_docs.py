@@ -300,6 +300,7 @@ def test_the_sections_hold_the_whole_protocol() -> None:
         "HolderCalled",
         "HolderPromised",
         "HolderUncalled",
+        "HolderUnpromised",
         "Holding",
         "OpenOrder",
         "Promise",

@@ -21,6 +21,7 @@ from laissez.model import (
     HolderCalled,
     HolderPromised,
     HolderUncalled,
+    HolderUnpromised,
     Posted,
     Promise,
 )
@@ -112,7 +113,9 @@ def test_a_block_is_called_saves_and_releases(ada: Client, bob: Client) -> None:
         assert (held.resource, held.called_for) == (summons.resource, "outbid")
         assert held.cause == "notice" and held.rate == held.limit == 3_000_000
         (promise,) = bob.promises()
-        assert promise == Promise(summons.resource, "bob", "b", summons.until, 5_000_000)
+        assert promise == Promise(
+            summons.resource, "bob", "b", summons.until, 5_000_000, 4_000_000
+        )
         assert ada.promises() == () and bob.orders() == ()
         gpus.release()
         assert gpus.wait_called(1) is None and gpus.wait_lost(1) is None
@@ -153,20 +156,64 @@ def test_a_block_waits_for_what_it_was_promised(ada: Client, bob: Client) -> Non
 def test_a_promise_that_can_never_be_kept_ends_the_wait(
     operator: Client, ada: Client, bob: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was promised is withdrawn, and nobody says so: the block sees it, and gives up."""
-    monkeypatch.setattr(held, "LOOK_AGAIN_S", 0.05)
+    """What was promised to a gang is withdrawn: the block is told, and gives up."""
+    monkeypatch.setattr(held, "LOOK_AGAIN_S", 1_000)
     operator.set_guard("h", notice="20s")
     bob.place("h/d0/g0", price="1.00", limit="2.00")
     operator.cordon("h/d1")
     gone = threading.Timer(0.3, lambda: operator.withdraw("h/d0/g0"))
     gone.start()
     with (
-        pytest.raises(NotFilled, match="not open any more"),
+        pytest.raises(NotFilled, match="d0/g0, which was promised to it, was withdrawn"),
         ada.hold("h", count=4, within="nvlink", limit="4.00"),
     ):
         pytest.fail("it was not to be had")
     gone.join()
     assert ada.holdings() == () and ada.promises() == ()
+
+
+def test_a_block_whose_promise_is_withdrawn_waits_again(
+    operator: Client, ada: Client, bob: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single order is placed again, so its block has patience as before, and is filled."""
+    monkeypatch.setattr(held, "LOOK_AGAIN_S", 1_000)
+    operator.set_guard("h", notice="20s")
+    bob.place("h/d0", count=4, limit="2.00")
+
+    def work() -> None:
+        operator.withdraw("h/d0/g0")
+        time.sleep(0.2)
+        for number in (1, 2, 3):
+            operator.withdraw(f"h/d0/g{number}")
+        time.sleep(0.2)
+        operator.add_resource("h/d0/g9", {})
+
+    timer = threading.Timer(0.3, work)
+    timer.start()
+    with ada.hold("h/d0", price="3.00", limit="4.00", wait_s=30) as gpu:
+        assert gpu.resource == "h/d0/g9"
+    timer.join()
+
+
+def test_an_order_is_followed_through_its_promise(
+    service: Served, operator: Client, ada: Client, bob: Client
+) -> None:
+    """A gang of which one is withdrawn meanwhile ends with the others; machines are told."""
+    with Receiver() as receiver:
+        operator.add_webhook(receiver.url)
+        ada.place("h/d0", count=3, limit="2.00")
+        placed = bob.place("h/d0", count=4, limit="4.00", order="job")
+        gone = bob.promises()[0].resource
+        assert bob.wait_order("job", wait_s=0.05) is None
+        operator.withdraw(gone)
+        end = bob.wait_order("job", after=placed.sequence - 1, wait_s=30)
+        assert end is not None and end.fate == "filled"
+        assert {each.resource for each in end.filled} == {h.resource for h in bob.holdings()}
+        assert len(end.filled) == 3
+        ends = [each for each in posted(receiver) if isinstance(each, HolderUnpromised)]
+        assert [(each.resource, each.tenant, each.reason) for each in ends] == [
+            (gone, "bob", "withdrawn")
+        ]
 
 
 def test_together_needs_nobody(service: Served, ada: Client, bob: Client) -> None:
@@ -259,7 +306,7 @@ def test_a_drain_is_told_like_a_call_on_every_way(
 
 
 def posted(receiver: Receiver) -> list[Posted]:
-    kind = list[Handover | HolderCalled | HolderPromised | HolderUncalled]
+    kind = list[Handover | HolderCalled | HolderPromised | HolderUnpromised | HolderUncalled]
     found: list[Posted] = []
     for delivery in receiver.deliveries:
         found += msgspec.json.decode(delivery.body, type=kind)

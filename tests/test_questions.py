@@ -254,16 +254,15 @@ def test_everybody_knows_the_notice_and_commitment_of_every_tree() -> None:
 
 
 def test_a_promise_says_with_what_limit_it_comes() -> None:
-    """To the one who made the order, and the operator; its price means nothing any more."""
+    """To the one who made the order, and the operator; its price is what giving it back costs."""
     venue = venue_of_two()
     venue.apply(SetGuard(30, "h", None, None, None, None, 40))
     venue.apply(Place(30, "bob", "bob/third", "h/a", 91, 95))
-    promise = Promise("h/a/0", "bob", "third", 70, 95)
+    promise = Promise("h/a/0", "bob", "third", 70, 95, 91)
     for asker in (BOB, OPERATOR):
         assert desk(venue).answer(asker, AskPromises()) == PromiseList(30, (promise,))
     assert desk(venue).answer(ADA, AskPromises()) == PromiseList(30, ())
-    assert venue.market.promised_limit("h/a/0") == 95
-    assert venue.market.promised_limit("h/b/0") is None
+    assert venue.market.promise("h/b/0") is None
 
 
 def test_asking_changes_nothing() -> None:

@@ -69,6 +69,7 @@ from laissez.model import (
     Transferred,
     Uncalled,
     UncordonScope,
+    Unpromised,
     WithdrawResource,
     decode_said,
 )
@@ -127,6 +128,9 @@ class Auditor:
                 assert tenant == self.tenant
                 self.limit_of(order)
                 self.promises[resource] = until
+            case Unpromised(_, tenant, order, resource, _):
+                assert tenant == self.tenant and order in self.won
+                del self.promises[resource]
             case Called(_, tenant, resource, until, _):
                 assert tenant == self.tenant and resource in self.limits
                 self.calls[resource] = min(until, self.calls.get(resource, until))
@@ -259,6 +263,7 @@ class Floor:
                 for each in self.market.holdings(name)
                 if any(untils := (self.market.called(each), drains.over(each)))
             }
+            assert auditor.promises == self.market.promises(name)
             at = self.desk.instant()
             open_charge = sum(
                 (to - since) * rate

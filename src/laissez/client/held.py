@@ -205,12 +205,19 @@ class AsyncHold:
             raise
         for event in answer.events:
             watch.note(event)
-        try:
-            async with asyncio.timeout(self._wait_s):
-                await watch.is_certain.wait()
-        except TimeoutError:
-            await self._stop_waiting(watch)
-        await self._wait_for_promised(watch)
+        until = None
+        if self._wait_s is not None:
+            until = asyncio.get_running_loop().time() + self._wait_s
+        is_waiting = True
+        while is_waiting:
+            try:
+                async with asyncio.timeout_at(until):
+                    await watch.is_certain.wait()
+            except TimeoutError:
+                await self._stop_waiting(watch)
+            await self._wait_for_promised(watch)
+            # What was promised to a single order may be withdrawn: then it waits once more.
+            is_waiting = watch.ended is None and not watch.is_certain.is_set()
         if watch.is_filled:
             return
         if watch.error is not None:
@@ -228,7 +235,7 @@ class AsyncHold:
             watch.ended = f"within {self._wait_s:g} s; {why}"
 
     async def _wait_for_promised(self, watch: Watch) -> None:
-        """Until it is there. That it will never come, because it was withdrawn, nobody tells."""
+        """Until it is there, or will not come. That is told; but not everything is heard."""
         while not watch.is_decided.is_set() and watch.kept:
             try:
                 async with asyncio.timeout(LOOK_AGAIN_S):

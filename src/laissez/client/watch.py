@@ -38,6 +38,7 @@ from laissez.model import (
     Reason,
     Resync,
     Uncalled,
+    Unpromised,
 )
 
 US_PER_S = 1_000_000
@@ -113,6 +114,7 @@ class Watch(StreamListener):
         self.gone: dict[str, Lost | Gone] = {}
         self.calls: dict[str, Summons] = {}
         self.ended: str | None = None
+        self.is_unkept = False
         self.error: LaissezError | None = None
         self.is_released = False
         self.is_certain = asyncio.Event()
@@ -173,6 +175,9 @@ class Watch(StreamListener):
         """Take an event in, from the stream or an answer; one that is known changes nothing."""
         if isinstance(event, Placed) and event.order == self.order:
             self.placed = event
+            self._wait_again()
+        elif isinstance(event, Unpromised) and event.order == self.order:
+            self._miss(event)
         elif isinstance(event, Promised) and event.order == self.order:
             if not self.is_decided.is_set():
                 self.promised[event.resource] = event.until
@@ -225,6 +230,20 @@ class Watch(StreamListener):
     def _uncall(self, resource: str) -> None:
         if self.calls.pop(resource, None) is not None and not self.calls and self.kept:
             self.is_called.clear()
+
+    def _miss(self, event: Unpromised) -> None:
+        """What was promised won't come: that is the end, unless the order is placed again."""
+        if self.promised.pop(event.resource, None) is not None and not self.is_decided.is_set():
+            gone = "was withdrawn" if event.reason == "withdrawn" else "was given back"
+            self._end(f"{event.resource}, which was promised to it, {gone}")
+            self.is_unkept = True
+
+    def _wait_again(self) -> None:
+        """The order is in the book once more."""
+        if self.is_unkept:
+            self.is_unkept, self.ended = False, None
+            self.is_certain.clear()
+            self.is_decided.clear()
 
     def _end(self, why: str) -> None:
         if not self.is_decided.is_set():

@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from typing import Protocol, TypeVar
 
 from laissez.exchange.views import operator_events
-from laissez.model import Event, Happened, Notice, encode
+from laissez.model import Happened, Notice, Occurrence, encode
 
 KEPT_PER_TENANT = 1_000
 KEPT_FOR_OPERATOR = 10_000
@@ -95,7 +95,7 @@ class Feeds:
         longest = max(self._tenants.values(), key=lambda feed: feed.events)
         self.events_of_tenants -= longest.forget_half()
 
-    def publish_all(self, sequence: int, at: int, events: tuple[Event, ...]) -> None:
+    def publish_all(self, sequence: int, at: int, events: tuple[Occurrence, ...]) -> None:
         """Note what a command did, and tell the operator if it listens."""
         # An explanation that is kept would keep alive all that it could be made from.
         told = operator_events(events)

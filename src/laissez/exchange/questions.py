@@ -182,6 +182,9 @@ class Desk:
         """A holding as its holder sees it; what a drain will do to it is as good as a call."""
         holding = self._market.holding(path)
         assert holding is not None
+        bond = self._venue.together.order_of(holding.tenant, path)
+        if bond is not None:
+            holding = replace(holding, together=own_order_id(holding.tenant, bond))
         until = self._venue.drains.over(path)
         if until is None or (holding.called_until is not None and holding.called_until < until):
             return holding
@@ -197,12 +200,17 @@ class Desk:
             for path in sorted(each for each in promises if each > after):
                 if len(found) == PAGE_MAX:
                     return PromiseList(self.instant(), tuple(found), last)
-                order, limit = self._market.promised_order(path), self._market.promised_limit(path)
-                assert order is not None and limit is not None
-                own_id = own_order_id(tenant, order)
-                found.append(Promise(path, tenant, own_id, promises[path], limit))
+                found.append(self._promise(path))
                 last = f"{tenant}:{path}"
         return PromiseList(self.instant(), tuple(found))
+
+    def _promise(self, path: str) -> Promise:
+        """A promise under its tenant's own id of the order."""
+        promise = self._market.promise(path)
+        assert promise is not None
+        own_id = own_order_id(promise.tenant, promise.order)
+        goes_together = self._venue.together.binds(promise.tenant, path)
+        return replace(promise, order=own_id, together=goes_together)
 
     def _bill(self, asker: Principal, question: AskBill) -> Told:
         tenant = question.tenant or asker.tenant

@@ -29,6 +29,7 @@ class Bond(msgspec.Struct):
 
     tenant: str
     resources: dict[str, None]
+    order: str = ""
 
 
 class TogetherState(msgspec.Struct):
@@ -61,6 +62,11 @@ class Together:
     def binds(self, tenant: str, resource: str) -> bool:
         """Is a resource of this tenant, held or promised, part of a bond?"""
         return tenant in self._of.get(resource, ())
+
+    def order_of(self, tenant: str, resource: str) -> str | None:
+        """The market's id of the gang whose bond a resource of this tenant is part of, if any."""
+        number = self._of.get(resource, {}).get(tenant)
+        return None if number is None else self.state.bonds[number].order
 
     def note(self, event: Event) -> None:
         """Something happened; of what it breaks `next_release` tells."""
@@ -105,7 +111,7 @@ class Together:
         number = self._filling.get(order)
         if number is None:
             number = self._filling[order] = next(reversed(bonds), 0) + 1
-            bonds[number] = Bond(tenant, {})
+            bonds[number] = Bond(tenant, {}, order)
         bonds[number].resources[resource] = None
         self._of.setdefault(resource, {})[tenant] = number
 

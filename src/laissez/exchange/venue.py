@@ -79,7 +79,16 @@ NO_BOUND = 1 << 62
 
 
 class Venue:
-    __slots__ = ("cordons", "drains", "guarded", "levels", "market", "rights", "together")
+    __slots__ = (
+        "cordons",
+        "drains",
+        "guarded",
+        "levels",
+        "market",
+        "released",
+        "rights",
+        "together",
+    )
 
     rules: ClassVar[int] = RULES
 
@@ -91,6 +100,7 @@ class Venue:
         self.guarded: dict[str, None] = {}  # trees that had a guard before they had a resource
         self.drains = Drains()
         self.together = Together()
+        self.released: list[str] = []  # for whoever tells; no part of the state
 
     @property
     def _follows(self) -> bool:
@@ -117,6 +127,11 @@ class Venue:
         """Where nobody pays for winning something and leaving again."""
         bound = {guard.tree for guard in self.market.guards() if guard.commit}
         return tuple(sorted(self.market.visible("") - bound))
+
+    def take_released(self) -> list[str]:
+        """What was released since this was last asked because what it goes together with went."""
+        released, self.released = self.released, []
+        return released
 
     def apply(self, record: Record) -> tuple[Event, ...]:
         """Execute one record; everything that happened, in order."""
@@ -250,6 +265,7 @@ class Venue:
             return ()
         if self.market.owner(resource) == tenant and self._cordon_over(resource):
             return self._take_out(resource)
+        self.released.append(resource)
         events = self.market.apply(Relinquish(self.market.now, tenant, resource))
         return tuple(event for event in events if not isinstance(event, Rejected))
 

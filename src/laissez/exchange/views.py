@@ -15,12 +15,12 @@ from laissez.model import (
     Cancelled,
     Charged,
     Code,
-    Event,
     Expired,
     Filled,
     LimitSet,
     Lost,
     Notice,
+    Occurrence,
     OpenOrder,
     Placed,
     Promised,
@@ -28,6 +28,7 @@ from laissez.model import (
     Settled,
     Transferred,
     Uncalled,
+    Unpromised,
 )
 
 Notices = tuple[Notice, ...]
@@ -57,7 +58,7 @@ def own_order(order: OpenOrder) -> OpenOrder:
     )
 
 
-def notices(market: Market, events: Sequence[Event]) -> dict[str, Notices]:
+def notices(market: Market, events: Sequence[Occurrence]) -> dict[str, Notices]:
     """Who learns what. A refusal is not among it: it is the answer to whoever asked."""
     if len(events) == 1 and (view := _OWN.get(type(events[0]))) is not None:
         # Most commands do one thing, and it concerns one tenant.
@@ -84,7 +85,7 @@ def own_refusal(rejected: Rejected, tenant: str) -> Rejected:
     return Rejected(rejected.at, rejected.code, message)
 
 
-def operator_events(events: tuple[Event, ...]) -> tuple[Notice, ...]:
+def operator_events(events: tuple[Occurrence, ...]) -> tuple[Notice, ...]:
     """Everything, without the explanations of charges."""
     if len(events) == 1 and not isinstance(only := events[0], Settled):
         return (only,)
@@ -140,6 +141,11 @@ def _promised(event: Promised) -> Promised:
     return Promised(event.at, event.tenant, order, event.resource, event.until)
 
 
+def _unpromised(event: Unpromised) -> Unpromised:
+    order = own_order_id(event.tenant, event.order)
+    return Unpromised(event.at, event.tenant, order, event.resource, event.reason)
+
+
 def _as_it_is(event: LimitSet | Called | Uncalled) -> Notice:
     """Nothing in it is about anybody else: a call never says for whom."""
     return event
@@ -154,6 +160,7 @@ _OWN: dict[type, Callable[[Any], Notice]] = {
     LimitSet: _as_it_is,
     Called: _as_it_is,
     Promised: _promised,
+    Unpromised: _unpromised,
     Uncalled: _as_it_is,
     Settled: _charged,
 }

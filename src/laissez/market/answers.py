@@ -1,10 +1,10 @@
-"""A leaf as its holder sees it."""
+"""A leaf as its holder sees it, and as the one to whom it is promised does."""
 
 from __future__ import annotations
 
 from laissez.market.nodes import Leaf
 from laissez.market.path import charged_rate, rate_cause
-from laissez.model.questions import Holding
+from laissez.model.questions import Holding, Promise
 
 
 def holding_of(leaf: Leaf) -> Holding | None:
@@ -29,6 +29,17 @@ def holding_of(leaf: Leaf) -> Holding | None:
         None if bound is None else bound.until,
         None if bound is None else bound.price,
         asked,
+    )
+
+
+def promise_of(leaf: Leaf) -> Promise | None:
+    """A called resource that is promised: to which order, and what it costs to give that back."""
+    call = leaf.call
+    if call is None or call.order is None:
+        return None
+    order, commit = call.order, leaf.parent.tree.guard.commit or 0
+    return Promise(
+        leaf.path, order.tenant, order.id, call.until, order.limit, order.price, commit
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
-from laissez.market.answers import holding_of, safe_until
+from laissez.market.answers import holding_of, promise_of, safe_until
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
 from laissez.market.claims import fill_gangs
@@ -53,7 +53,7 @@ from laissez.model.commands import (
     Withdraw,
 )
 from laissez.model.events import Event, GuardSet, Rejected
-from laissez.model.questions import Holding
+from laissez.model.questions import Holding, Promise
 from laissez.model.refusals import Code, Unanswerable
 from laissez.model.values import MAX_TIME, Cause, OpenOrder, Quote, Segment
 
@@ -352,11 +352,9 @@ class Market:
         call = self._leaf(path).call
         return None if call is None or call.order is None else call.order.id
 
-    def promised_limit(self, path: str) -> int | None:
-        """The retention limit with which a promised resource passes; None if it is promised to
-        nobody."""
-        call = self._leaf(path).call
-        return None if call is None or call.order is None else call.order.limit
+    def promise(self, path: str) -> Promise | None:
+        """What is promised of a resource: to which order, by its id here; None if nothing is."""
+        return promise_of(self._leaf(path))
 
     def steps_remembered(self) -> int:
         """How many changes of pressure are kept to explain what is open."""

@@ -9,6 +9,7 @@ from laissez.model.events import (
     Amended,
     Called,
     Cancelled,
+    Event,
     Expired,
     FloorSet,
     GuardSet,
@@ -38,6 +39,19 @@ class Lost(Message, frozen=True):
     """The resource is no longer yours, and why."""
 
     at: int
+    resource: str
+    reason: Reason
+
+
+class Unpromised(Message, frozen=True):
+    """A promise is over and was not kept: given back, or the resource was withdrawn.
+
+    An order for one that was withdrawn from is placed again, if it has not expired.
+    """
+
+    at: int
+    tenant: str
+    order: str
     resource: str
     reason: Reason
 
@@ -98,6 +112,16 @@ class HolderUncalled(Message, frozen=True):
     tenant: str
 
 
+class HolderUnpromised(Message, frozen=True):
+    """What they are told when a promise is over, and this tenant will not have the resource."""
+
+    sequence: int
+    at: int
+    resource: str
+    tenant: str
+    reason: Reason
+
+
 class HandoversMissed(Message, frozen=True):
     """Handovers after `after` and up to `until` are no longer kept; read the journal for them."""
 
@@ -114,6 +138,7 @@ OwnEvent = (
     | Filled
     | Called
     | Promised
+    | Unpromised
     | Uncalled
     | Lost
     | Charged
@@ -131,10 +156,12 @@ OperatorEvent = (
     | LimitSet
     | Called
     | Promised
+    | Unpromised
     | Uncalled
     | Transferred
     | Charged
     | Rejected
 )
 Notice = OwnEvent | OperatorEvent
-Posted = Handover | HolderCalled | HolderPromised | HolderUncalled
+Occurrence = Event | Unpromised
+Posted = Handover | HolderCalled | HolderPromised | HolderUnpromised | HolderUncalled

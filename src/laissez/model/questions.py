@@ -98,7 +98,8 @@ class Holding(Message, frozen=True):
     `cause` says why the rate is what it is: the floor, somebody's demand, a hold that caps it, or
     a notice. A holding that is called, or is to be withdrawn, is lost for the reason `called_for`
     at `called_until` at the latest. Until `bound_until` it can't follow less far than
-    `bound_price`; a lower limit that was asked for is `asked_limit`, and acts then.
+    `bound_price`; a lower limit that was asked for is `asked_limit`, and acts then. When it really
+    goes, the others that the order `together` has won, or is promised, are released with it.
     """
 
     resource: str
@@ -114,6 +115,7 @@ class Holding(Message, frozen=True):
     bound_until: int | None = None
     bound_price: int | None = None
     asked_limit: int | None = None
+    together: str | None = None
 
 
 class HoldingList(Message, frozen=True):
@@ -124,13 +126,20 @@ class HoldingList(Message, frozen=True):
 
 class Promise(Message, frozen=True, rename=UNTIL_AN_INSTANT):
     """A called resource that will be this order's tenant's, at `until` or as soon as it is left,
-    with the order's `limit`."""
+    with the order's `limit`.
+
+    Whoever gives it back owes `price` for the time `commit`: what it would be bound to. `together`
+    says whether all that the order has won, or is promised, is released then.
+    """
 
     resource: str
     tenant: str
     order: str
     until: int
     limit: int
+    price: int = 0
+    commit: int = 0
+    together: bool = False
 
 
 class PromiseList(Message, frozen=True):

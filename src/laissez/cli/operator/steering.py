@@ -17,12 +17,13 @@ from laissez.cli.terminal.completing import complete_scope, complete_tree
 from laissez.cli.terminal.documents import WouldChange
 from laissez.cli.terminal.nearby import covers, did_you_mean, scope_meant
 from laissez.cli.terminal.output import dry_run_option, json_option, say, say_json, say_table, warn
-from laissez.cli.terminal.parameters import dollars, duration, percent
+from laissez.cli.terminal.parameters import OFF, dollars, duration, or_off, percent
 from laissez.client import Client
-from laissez.model import ChangeFloor
+from laissez.model import ChangeFloor, ChangeGuard
 from laissez.model.sentences import no_commitment
 
 DAY_US = 86_400_000_000
+GUARDS = ("rise", "fall", "hold", "window", "notice", "commit")
 NOUNS = {"notice": "notice", "commit": "commitment"}
 
 
@@ -102,55 +103,70 @@ def guard() -> None:
 
 @guard.command("set")
 @click.argument("tree", shell_complete=complete_tree)
-@click.option("--rise", type=percent, help="A price rises at most so much in a window: 25%.")
-@click.option("--fall", type=dollars, help="A floor falls at most so much in a window: 0.50.")
-@click.option("--hold", type=duration, help="What was won is safe for so long: 2s.")
-@click.option("--window", type=duration, help="How long a window is: 1s.")
 @click.option(
-    "--notice", type=duration, help="Who is displaced has so long to leave: 60s; a day at most."
+    "--rise", type=or_off(percent), help="A price rises at most so much in a window: 25%."
 )
 @click.option(
-    "--commit", type=duration, help="Who wins pays for so long at least: 60s; a day at most."
+    "--fall", type=or_off(dollars), help="A floor falls at most so much in a window: 0.50."
+)
+@click.option("--hold", type=or_off(duration), help="What was won is safe for so long: 2s.")
+@click.option("--window", type=or_off(duration), help="How long a window is: 1s.")
+@click.option(
+    "--notice",
+    type=or_off(duration),
+    help="Who is displaced has so long to leave: 60s; a day at most.",
+)
+@click.option(
+    "--commit",
+    type=or_off(duration),
+    help="Who wins pays for so long at least: 60s; a day at most.",
 )
 @json_option
-def set_guard(
-    tree: str,
-    rise: int | None,
-    fall: int | None,
-    hold: int | None,
-    window: int | None,
-    notice: int | None,
-    commit: int | None,
-    as_json: bool,
-) -> None:
-    """Set all guards of a tree at once; what is left out is off.
+def set_guard(tree: str, as_json: bool, **wanted: int | None) -> None:
+    """Set guards of a tree; what is not given stays as it is.
 
-    A new tree has a notice and a commitment of 30s unless the service was started otherwise: give
-    them again, if they are to stay. A commitment no shorter than the notice makes sure that to
-    displace somebody and leave again costs what was bid.
+    'off' in the place of an amount switches one guard off, and 'guard off' all of them. A tree that
+    has no guards yet gets those that are given, also before it has a resource: then it does not get
+    the notice and the commitment of a new tree. A commitment no shorter than the notice makes sure
+    that to displace somebody and leave again costs what was bid.
+
+    \b
+    Examples:
+      laissez guard set h100 --rise 25% --window 1s
+      laissez guard set h100 --notice 2m --commit 2m
+      laissez guard set h100 --hold off
     """
-    if all(each is None for each in (rise, fall, hold, window, notice, commit)):
+    if all(each is None for each in wanted.values()):
         raise click.UsageError(
             "say which guards: --rise 25% --window 1s, --notice 60s --commit 60s; 'guard off' "
             "ends them"
         )
-    for name, length in (("notice", notice), ("commit", commit)):
+    for name in ("notice", "commit"):
+        length = wanted[name]
         if length is not None and length > DAY_US:
             raise click.UsageError(
                 f"a {NOUNS[name]} is a day at most, not {show_duration(length)}; give --{name} "
                 "30s, 5m or the like"
             )
-    if (rise or fall) and not window:
-        raise click.UsageError(
-            "rise and fall are bounds within a window; say how long it is: --window 1s"
-        )
     with connection.connect() as client:
+        guards = _with_what_stands(client, tree, wanted)
+        if (guards.rise is not None or guards.fall is not None) and not guards.window:
+            raise click.UsageError(
+                "rise and fall are bounds within a window; say how long it is: --window 1s"
+            )
         answer = client.set_guard(
-            tree, rise=rise, fall=fall, hold=hold, window=window, notice=notice, commit=commit
+            tree,
+            rise=guards.rise,
+            fall=guards.fall,
+            hold=guards.hold,
+            window=guards.window,
+            notice=guards.notice,
+            commit=guards.commit,
         )
         if client.quote(tree).rate is None:
             _say_empty(client, tree, "the guards wait")
     say_answer(answer, as_json=as_json)
+    commit, notice = guards.commit, guards.notice
     if not commit:
         warn(f"laissez: {no_commitment(tree)}")
     elif notice and commit < notice:
@@ -159,6 +175,18 @@ def set_guard(
             f"{show_duration(notice)}: to have somebody called in vain costs less than the notice "
             "is worth; make it no shorter"
         )
+
+
+def _with_what_stands(client: Client, tree: str, wanted: dict[str, int | None]) -> ChangeGuard:
+    """All guards of a tree as they are to be: those that stand, but for what is wanted."""
+    stand = next((each for each in client.floors().guards if each.tree == tree), None)
+    settings: dict[str, int | None] = {}
+    if stand is not None:
+        settings = {name: getattr(stand, name) for name in GUARDS}
+    for name, amount in wanted.items():
+        if amount is not None:
+            settings[name] = None if amount == OFF else amount
+    return ChangeGuard(tree, **settings)
 
 
 @guard.command("off")

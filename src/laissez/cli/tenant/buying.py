@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import click
 
-from laissez.cli.tenant.gangs import check_terms, say_gang_preview
-from laissez.cli.tenant.purchase import Purchase, WhatToBuy
+from laissez.cli.tenant.gangs import WhatToBuy, check_terms, say_gang_preview
+from laissez.cli.tenant.purchase import Purchase
 from laissez.cli.tenant.trying import check_is_tenant, check_tree, say_if_unseen
 from laissez.cli.terminal import clock, connection
 from laissez.cli.terminal.amounts import show_rate
@@ -49,6 +49,9 @@ COUNT_MAX = 10_000
     shell_complete=complete_within,
     help="All in the same rack, host, ... (with --count).",
 )
+@click.option(
+    "--together", is_flag=True, help="When one of them goes, the others go too (with --count)."
+)
 @click.option("--separately", is_flag=True, help="COUNT single orders, each filled by itself.")
 @click.option(
     "--price",
@@ -81,6 +84,7 @@ def buy(
     scope: str | None,
     count: int,
     within: str | None,
+    together: bool,
     separately: bool,
     price: int | None,
     limit: int | None,
@@ -95,7 +99,9 @@ def buy(
 
     With --count so many are won at one instant, or none, and --within says how close together they
     lie: the levels are those that 'laissez status' shows. They have a limit and no price: while
-    they wait they press on nobody. With --separately COUNT single orders are placed instead.
+    they wait they press on nobody. With --together the exchange releases all of them at the instant
+    at which one really goes, for work that can't run with fewer; each is charged as if you had
+    released it. With --separately COUNT single orders are placed instead.
 
     Exits with 0 if all were filled, and with 3 if some wait or are only promised: where holders are
     given notice, what was won comes when that is over. Orders that wait live on in the market when
@@ -108,7 +114,7 @@ def buy(
       laissez buy h100 --count 8 --separately --price 3.00 --limit 3.20
       laissez buy --near h100/us-east/r1/h3/g0 --level rack --limit 3.20
     """
-    check_terms(count, within, price, limit, separately=separately)
+    check_terms(count, within, price, limit, separately=separately, together=together)
     is_gang = count > 1 and not separately
     level_within = None if within is None else level_of(within)
     with connection.connect() as client:
@@ -121,12 +127,13 @@ def buy(
                 check_tree(client, place)
                 if is_gang:
                     assert limit is not None
-                    say_gang_preview(client, place, count, level_within, limit, as_json=as_json)
+                    wanted = WhatToBuy(place, count, is_gang, level_within, together)
+                    say_gang_preview(client, wanted, limit, as_json=as_json)
                 else:
                     say_preview(client, place, price, limit, count, as_json=as_json)
             return
         until = None if expires is None else clock.now_us() + expires
-        wanted = WhatToBuy(place, count, is_gang, level_within)
+        wanted = WhatToBuy(place, count, is_gang, level_within, together)
         purchase = Purchase(client, wanted, as_json=as_json)
         try:
             purchase.order(price, limit, until)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
+import msgspec
 
 from laissez.cli.tenant.trying import say_if_unseen
 from laissez.cli.terminal.amounts import show_rate
@@ -30,11 +31,34 @@ from laissez.model import Code, OpenOrder, Quoted
 
 NO_PRICE = "several at once have no price: they press on nobody while they wait; say --limit alone"
 
+KEPT_TOGETHER = "when one of them goes, the exchange releases the others"
+
+
+class WhatToBuy(msgspec.Struct, frozen=True):
+    """So many under a scope: by single orders, or as a gang within a level."""
+
+    scope: str
+    count: int
+    is_gang: bool = False
+    within: int | str | None = None
+    together: bool = False
+
 
 def check_terms(
-    count: int, within: str | None, price: int | None, limit: int | None, *, separately: bool
+    count: int,
+    within: str | None,
+    price: int | None,
+    limit: int | None,
+    *,
+    separately: bool,
+    together: bool,
 ) -> None:
     """Do the options of an order fit each other? For several at once they are not those of one."""
+    if together and (separately or count == 1):
+        raise click.UsageError(
+            "--together is for several that are won at once; say how many, without --separately: "
+            "--count 8 --together"
+        )
     if within is not None and separately:
         raise click.UsageError(
             "--within is for resources that are won together, and --separately are single orders; "
@@ -119,16 +143,9 @@ def why_gang_waits(order: OpenOrder, quote: Quoted | None, levels: NamedLevels) 
     )
 
 
-def say_gang_preview(
-    client: Client,
-    scope: str,
-    count: int,
-    within: int | str | None,
-    limit: int,
-    *,
-    as_json: bool,
-) -> None:
+def say_gang_preview(client: Client, wanted: WhatToBuy, limit: int, *, as_json: bool) -> None:
     """What a gang would do now, as far as its tenant can see."""
+    scope, count, within = wanted.scope, wanted.count, wanted.within
     levels = client.status().levels
     names = within_of(levels, scope, within)
     if names is not None and names < names_in(scope):
@@ -139,11 +156,13 @@ def say_gang_preview(
         say_if_unseen(client, scope)
     fills = quote is not None and quote.idle and (quote.rate or 0) <= limit
     told = _forecast(scope, count, within, limit, quote, levels)
+    if wanted.together:
+        told = f"{told}; {KEPT_TOGETHER}"
     if not as_json:
         say(told)
         return
     rate, idle = (None, False) if quote is None else (quote.rate, quote.idle)
-    say_json(Previewed(scope, None, limit, rate, idle, fills, told, count, names))
+    say_json(Previewed(scope, None, limit, rate, idle, fills, told, count, names, wanted.together))
 
 
 def _forecast(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import click
@@ -11,11 +11,13 @@ import click
 from laissez.cli.tenant.standing import (
     cost_in_words,
     counts_down,
+    giving_back_costs,
     is_bound,
     is_called,
     leaving_costs,
     promises_in_words,
     standing_lines,
+    together_in_words,
 )
 from laissez.cli.tenant.trying import check_is_tenant, not_held, own_holding
 from laissez.cli.terminal import clock, connection, listening
@@ -204,7 +206,8 @@ def release(
     """Give held resources back, or what is promised to you.
 
     Who won something may be bound to it for a while: to leave earlier costs the rest of that time,
-    and to give a promise back costs all of it. Then what it costs is said, and asked for.
+    and to give a promise back costs all of it. What was won with 'buy --together' goes together.
+    What it costs and what else goes is said before, and asked for without --yes.
     """
     if every == bool(resources):
         raise click.UsageError("name the resources to give back, or say --all")
@@ -215,16 +218,10 @@ def release(
             view = _View(client.holdings(), client.promises())
             _say_what_would_go(view, resources, as_json=as_json)
             return
+        view = _own_view(client)
         if every:
-            held = client.holdings()
-            resources = tuple(each.resource for each in held)
-            if resources and not yes:
-                ask(
-                    f"Give back {counted(len(resources), 'resource')}?",
-                    after=cost_in_words(held, clock.now_us()),
-                )
-        elif not yes:
-            _ask_if_it_costs(client, resources)
+            resources = tuple(each.resource for each in view.held)
+        _say_what_it_means(view, resources, every=every, yes=yes)
         wanted = [Release(resource) for resource in resources]
         answers = send_all_shown(client, wanted, "releasing", as_json=as_json)
         hints = _hints(client, resources, answers)
@@ -235,18 +232,72 @@ def release(
     say_answers(answers, as_json=as_json, nothing="nothing is held", hints=hints)
 
 
-def _ask_if_it_costs(client: Client, resources: Sequence[str]) -> None:
-    """Whoever leaves what it may leave is not asked."""
+def _own_view(client: Client) -> _View:
+    """Empty for who is no tenant, and is refused."""
     if client.status().tenant is None:
-        return  # and is refused
-    named = set(resources)
-    view = _View(client.holdings(), client.promises())
-    held = [each for each in view.held if each.resource in named]
-    promised = [each for each in view.promised if each.resource in named]
-    costs = (cost_in_words(held, clock.now_us()), promises_in_words(promised))
-    told = "\n".join(each for each in costs if each)
-    if told:
-        ask(f"Give back {counted(len(held) + len(promised), 'resource')}?", after=told)
+        return _View((), ())
+    return _View(client.holdings(), client.promises())
+
+
+class _Going(NamedTuple):
+    """What goes if some is given back: that itself, and what it was won together with."""
+
+    held: tuple[Holding, ...]
+    promised: tuple[Promise, ...]
+    others: _View
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        held = [each.resource for each in self.others.held]
+        return (*held, *(each.resource for each in self.others.promised))
+
+    def owed(self, now_us: int) -> int:
+        held = sum(leaving_costs(each, now_us) for each in (*self.held, *self.others.held))
+        promised = (*self.promised, *self.others.promised)
+        return held + sum(giving_back_costs(each) for each in promised)
+
+    def in_words(self, now_us: int) -> str:
+        costs = (
+            together_in_words(self.other_names),
+            cost_in_words((*self.held, *self.others.held), now_us),
+            promises_in_words((*self.promised, *self.others.promised)),
+        )
+        return "\n".join(each for each in costs if each)
+
+
+def _going(view: _View, resources: Collection[str]) -> _Going:
+    """What is held under a name goes rather than what is promised under it."""
+    held = tuple(each for each in view.held if each.resource in resources)
+    at_hand = {each.resource for each in held}
+    named = set(resources) - at_hand
+    promised = tuple(each for each in view.promised if each.resource in named)
+    orders = {(each.tenant, each.together) for each in held if each.together is not None}
+    orders |= {(each.tenant, each.order) for each in promised if each.together}
+    others = _View(
+        tuple(
+            each
+            for each in view.held
+            if (each.tenant, each.together) in orders and each not in held
+        ),
+        tuple(
+            each
+            for each in view.promised
+            if each.together and (each.tenant, each.order) in orders and each not in promised
+        ),
+    )
+    return _Going(held, promised, others)
+
+
+def _say_what_it_means(view: _View, resources: Sequence[str], *, every: bool, yes: bool) -> None:
+    """Before it is done. Whoever leaves what it may leave, and names it all, is not asked."""
+    going = _going(view, set(resources))
+    now = clock.now_us()
+    told = going.in_words(now)
+    if not yes and (going.owed(now) or going.other_names or (every and resources)):
+        count = len(going.held) + len(going.promised) + len(going.other_names)
+        ask(f"Give back {counted(count, 'resource')}?", after=told)
+    elif told:
+        warn(f"laissez: {told}")
 
 
 def _hints(
@@ -267,22 +318,19 @@ def _hints(
 
 def _say_what_would_go(view: _View, resources: Sequence[str], *, as_json: bool) -> None:
     """All that is held where nothing is named."""
-    own = {each.resource: each for each in view.held}
-    promised = {each.resource: each for each in view.promised}
-    refused = not_held(view.held, [each for each in resources if each not in promised])
-    going = tuple(each for each in resources if each in own) if resources else tuple(own)
-    back = tuple(each for each in resources if each in promised and each not in own)
+    known = {each.resource for each in view.promised}
+    refused = not_held(view.held, [each for each in resources if each not in known])
+    going = _going(view, set(resources) or {each.resource for each in view.held})
+    held = tuple(each.resource for each in going.held)
+    back = tuple(each.resource for each in going.promised)
     now = clock.now_us()
-    held = [own[each] for each in going]
     parts = []
-    if going:
-        parts.append(f"{counted(len(going), 'resource')} would be given back: {few(going)}")
-    parts.append(cost_in_words(held, now))
-    parts.append(promises_in_words([promised[each] for each in back]))
+    if held:
+        parts.append(f"{counted(len(held), 'resource')} would be given back: {few(held)}")
+    parts.append(going.in_words(now))
     message = "\n".join(each for each in parts if each) or "nothing is held"
     if as_json:
-        charge = sum(leaving_costs(each, now) for each in held)
-        say_json(WouldRelease(going, back, charge, message))
-    elif going or back or not resources:
+        say_json(WouldRelease(held, back, going.owed(now), message, going.other_names))
+    elif held or back or not resources:
         say(message)
     end_with(refused, as_json=as_json)

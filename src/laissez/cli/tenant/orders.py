@@ -10,6 +10,7 @@ from msgspec import UNSET
 from laissez.cli.tenant.buying import COUNT_MAX, price_above_limit, say_preview
 from laissez.cli.tenant.gangs import (
     NO_PRICE,
+    WhatToBuy,
     near_levels_shown,
     quote_of_several,
     say_gang_preview,
@@ -239,8 +240,8 @@ def amend(
             if present.count > 1:
                 if price is not None:
                     raise Refusal(Code.GANG_HAS_NO_PRICE, NO_PRICE)
-                count, within = present.count, present.within
-                say_gang_preview(client, present.scope, count, within, limit, as_json=as_json)
+                wanted = WhatToBuy(present.scope, present.count, True, present.within)
+                say_gang_preview(client, wanted, limit, as_json=as_json)
                 return
             assert price is not None
             if price > limit:

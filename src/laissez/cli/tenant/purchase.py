@@ -13,10 +13,9 @@ from contextlib import suppress
 from typing import TypeAlias
 
 import click
-import msgspec
 from msgspec import structs
 
-from laissez.cli.tenant.gangs import level_hint
+from laissez.cli.tenant.gangs import KEPT_TOGETHER, WhatToBuy, level_hint
 from laissez.cli.tenant.waiting import WaitingLine, waiting_shown
 from laissez.cli.terminal import clock, listening
 from laissez.cli.terminal.amounts import (
@@ -51,21 +50,13 @@ from laissez.model import (
     Quotes,
     Refused,
     Resync,
+    Unpromised,
 )
 
-OwnOrders: TypeAlias = Placed | Amended | Filled | Promised | Expired | Cancelled
+OwnOrders: TypeAlias = Placed | Amended | Filled | Promised | Unpromised | Expired | Cancelled
 
 US_PER_S = 1_000_000
 LATE_US = US_PER_S
-
-
-class WhatToBuy(msgspec.Struct, frozen=True):
-    """So many under a scope: by single orders, or as a gang within a level."""
-
-    scope: str
-    count: int
-    is_gang: bool = False
-    within: int | str | None = None
 
 
 class Purchase:
@@ -108,7 +99,9 @@ class Purchase:
         wanted = self._wanted
         instruction = PlaceOrder(wanted.scope, price, limit, None, expires)
         if wanted.is_gang:
-            instruction = structs.replace(instruction, count=wanted.count, within=wanted.within)
+            instruction = structs.replace(
+                instruction, count=wanted.count, within=wanted.within, together=wanted.together
+            )
         is_quick = self._as_json or self._orders_wanted == 1
         try:
             with progress_bar("ordering", as_json=is_quick) as progress:
@@ -188,11 +181,16 @@ class Purchase:
         elif isinstance(event, Promised):
             if event.resource not in self._won.get(order, ()):
                 self._coming.setdefault(order, {})[event.resource] = event
+        elif isinstance(event, Unpromised):
+            self._comes_no_more(order, event.resource)
+            if order not in {*self._won, *self._coming}:
+                self._ended[order] = None
         elif isinstance(event, Expired | Cancelled):
             self._ended[order] = None
         else:  # placed again, because what was promised is off the market
             self._placed[order] = event
             self._coming.pop(order, None)
+            self._ended.pop(order, None)
 
     def _comes_no_more(self, order: str, resource: str) -> None:
         coming = self._coming.get(order, {})
@@ -201,7 +199,7 @@ class Purchase:
             self._coming.pop(order, None)
 
     def _look_anew(self) -> None:
-        """Not all was told: the end of a promise that is not kept never is."""
+        """Not all was heard."""
         live = {each.order for each in self._client.orders()}
         promised = {(each.order, each.resource) for each in self._client.promises()}
         held = {each.resource: each for each in self._client.holdings()}
@@ -238,6 +236,8 @@ class Purchase:
         if len(filled) > LINES_MAX:
             say(f"... and {len(filled) - LINES_MAX:,} more; --json has all")
         say(self._summary())
+        if self._wanted.together and self._placed:
+            say(KEPT_TOGETHER)
 
     def _show(self, filled: Sequence[Filled]) -> None:
         rates = self._rates()

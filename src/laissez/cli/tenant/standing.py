@@ -6,9 +6,15 @@ how far they are; where somebody looks on they count down.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from laissez.cli.terminal.amounts import counted, show_charge, show_rate, show_time
+from laissez.cli.terminal.amounts import (
+    counted,
+    show_charge,
+    show_duration,
+    show_rate,
+    show_time,
+)
 from laissez.cli.terminal.output import few
 from laissez.cli.terminal.sentences import why_called
 from laissez.model import Holding, Promise
@@ -27,6 +33,11 @@ def leaving_costs(held: Holding, now_us: int) -> int:
     if held.bound_until is None or held.bound_price is None or held.called_until is not None:
         return 0
     return max(0, held.bound_until - now_us) * held.bound_price
+
+
+def giving_back_costs(promise: Promise) -> int:
+    """What is owed for giving a promise back."""
+    return promise.price * promise.commit
 
 
 def is_called(held: Holding) -> bool:
@@ -91,8 +102,7 @@ def cost_in_words(held: Sequence[Holding], now_us: int) -> str:
     owed = sum(leaving_costs(each, now_us) for each in bound)
     last = max(each.bound_until or 0 for each in bound)
     prices = {each.bound_price or 0 for each in bound}
-    lowest, highest = show_rate(min(prices)), show_rate(max(prices))
-    at = lowest if lowest == highest else f"{lowest} to {highest}"
+    at = _from_to(show_rate, prices)
     which = folded([each.resource for each in bound])
     verb = "is" if len(bound) == 1 else "are"
     return (
@@ -102,12 +112,29 @@ def cost_in_words(held: Sequence[Holding], now_us: int) -> str:
 
 
 def promises_in_words(promised: Sequence[Promise]) -> str:
-    """What giving promises back means; how much that is only the market knows."""
+    """What it costs to give promises back: as much as to win something and leave at once."""
     if not promised:
         return ""
     which = folded([each.resource for each in promised])
     verb = "is" if len(promised) == 1 else "are"
-    return (
-        f"{which} {verb} promised to you, not yet yours: giving that back costs as much as winning "
-        "it and leaving at once, all of its tree's commitment at your order's price"
-    )
+    told = f"{which} {verb} promised to you, not yet yours: giving that back costs"
+    bound = [each for each in promised if giving_back_costs(each)]
+    if not bound:
+        return f"{told} nothing, because nothing would bind you to it"
+    lengths, prices = {each.commit for each in bound}, {each.price for each in bound}
+    commitment = f"all of the commitment, {_from_to(show_duration, lengths)}"
+    owed = show_charge(sum(giving_back_costs(each) for each in bound))
+    return f"{told} {commitment}, at {_from_to(show_rate, prices)}: {owed}"
+
+
+def _from_to(show: Callable[[int], str], amounts: set[int]) -> str:
+    lowest, highest = show(min(amounts)), show(max(amounts))
+    return lowest if lowest == highest else f"{lowest} to {highest}"
+
+
+def together_in_words(others: Sequence[str]) -> str:
+    """What else goes, because it was won to go together."""
+    if not others:
+        return ""
+    verb = "goes" if len(others) == 1 else "go"
+    return f"{folded(others)} {verb} with it: all of that was won to be kept together or not at all"

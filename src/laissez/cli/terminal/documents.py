@@ -48,6 +48,7 @@ class Previewed(Message, frozen=True):
     message: str
     count: int = 1
     within: int | None = None
+    together: bool = False
 
 
 class Bought(Message, frozen=True):
@@ -80,15 +81,16 @@ class WouldChange(Message, frozen=True):
 
 
 class WouldRelease(Message, frozen=True):
-    """A dry run of `release`: what would go, held or promised, and what is owed for leaving early.
+    """A dry run of `release`: what would go, held or promised, and what is owed for that at most.
 
-    The charge is that of the holdings; what it costs to give a promise back only the market knows.
+    What goes `together` with it is not among that; the charge has all.
     """
 
     resources: tuple[str, ...]
     promises: tuple[str, ...]
     charge: int
     message: str
+    together: tuple[str, ...] = ()
 
 
 class Topology(Message, frozen=True):

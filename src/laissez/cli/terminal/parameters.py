@@ -8,6 +8,8 @@ the type of a plain number.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import click
@@ -57,3 +59,17 @@ def percent(text: str) -> int:
         return basis_points(text)
     except BadAmount as error:
         raise click.BadParameter(f"{text!r} {error}") from None
+
+
+OFF = -1
+"""`off` in the place of an amount; no amount is below 0."""
+
+
+def or_off(amount: Callable[[str], int]) -> Callable[[str], int]:
+    """An amount, or `off`."""
+
+    @wraps(amount)
+    def read(text: str) -> int:
+        return OFF if text == "off" else amount(text)
+
+    return read

@@ -36,6 +36,7 @@ from laissez.model import (
     ResourceWithdrawn,
     Transferred,
     Uncalled,
+    Unpromised,
 )
 
 LINES_MAX = 20
@@ -149,6 +150,13 @@ def _length(length_us: int) -> str:
     return show_duration(max(0, length_us - length_us % TENTH_US))
 
 
+def _unpromised(event: Unpromised) -> str:
+    return (
+        f"{event.resource} is promised to order {event.order} no longer, and does not come: "
+        f"{REASONS[event.reason]} ({event.tenant})"
+    )
+
+
 def _uncalled(event: Uncalled) -> str:
     return f"{event.resource} is no longer called: it stays ({event.tenant})"
 
@@ -188,6 +196,7 @@ _SENTENCES: dict[type, Callable[[Any], str]] = {
     LimitSet: _limit_set,
     Called: _called,
     Promised: _promised,
+    Unpromised: _unpromised,
     Uncalled: _uncalled,
     Transferred: _transferred,
     Filled: _filled,
