@@ -38,6 +38,7 @@ from laissez.experiments.metrics import measure
 from laissez.experiments.runs import Runs
 from laissez.simulation.contracts.registry import CONTRACTS
 from laissez.simulation.contracts.setting import Contract, Setting, nodes_of
+from laissez.simulation.contracts.trading import Trading
 from laissez.simulation.demand.fitted import requests_of
 from laissez.simulation.demand.fixed_sizes import PATIENCE_US, SIZES, project
 from laissez.simulation.demand.population import HORIZON_US, MINUTE_US, number_of
@@ -61,9 +62,16 @@ READING: BudgetReading = "demand"
 TREE = {"z": 2, "r": 1, "n": 1, "h": 8, "g": 4}
 """Two zones, in each a scale-up domain of eight hosts with four GPUs."""
 RESOURCES = tuple(node for tree in ON_DEMAND for node in nodes_of(tree, TREE))
-WAYS: dict[str, Contract] = {name: CONTRACTS[name] for name in ("market", "fcfs", "fair")}
-"""The market with an operator's map comes first, once there is one that gathers domains."""
-LABELS = {"market": "market", "fcfs": "FCFS, backfill", "fair": "fair share"}
+WAYS: dict[str, Contract] = {
+    "with_map": Trading("with_map"),
+    **{name: CONTRACTS[name] for name in ("market", "fcfs", "fair")},
+}
+LABELS = {
+    "with_map": "market, map",
+    "market": "market alone",
+    "fcfs": "FCFS, backfill",
+    "fair": "fair share",
+}
 
 
 class SizedSeed(msgspec.Struct, frozen=True):

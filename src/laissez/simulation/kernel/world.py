@@ -99,7 +99,7 @@ class World:
         self.stage.leave(name)
         for order in self.market.orders(name):
             self._do(name, CancelOrder(own_order(order).order), self.now_us, "it leaves")
-        for resource in self.market.holdings(name):
+        for resource in (*self.market.holdings(name), *self.market.promises(name)):
             self._do(name, Release(resource), self.now_us, "it leaves")
 
     def at(self, at_us: int, do: Callable[[int], object]) -> None:
