@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from laissez.adapters.adapter import Trader
 from laissez.adapters.asking import ScopeToAsk, scope_to_ask
+from laissez.adapters.budget import Budget
 from laissez.adapters.econ import WHY_KEPT, bound_share, redone_of, restart_of
 from laissez.adapters.intent import Intent, Keep, Wish, own_promises, staying_holdings
 from laissez.adapters.pricing import Pricing
@@ -25,6 +26,7 @@ from laissez.adapters.wall import FOR_ORDERS
 from laissez.model import Holding
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
+from laissez.performance.application import US_PER_S
 from laissez.performance.rigid import RigidJob, domain_of
 
 WHY_WANTED = "{:.0f} nodes at once are worth ${:.2f}/h now, ${:.2f}/h at full use"
@@ -53,20 +55,29 @@ class GangAdapter(Trader, frozen=True):
         scopes = (scope for scope in self.terms.scopes if tree_of(scope) in app.kinds)
         return tuple(_ask(app, scope) for scope in scopes)
 
-    def value(self, view: MarketView, spend_micros_per_hour: int) -> float:
-        """What a unit is worth an hour to somebody who spends so much."""
+    def value(
+        self, app: RigidJob, view: MarketView, place: str, spend_micros_per_hour: int
+    ) -> float:
+        """What a unit is worth an hour to somebody who spends so much there. Its money has to last
+        until it is done, which may be long before the deadline."""
         budget = self.terms.budget
-        pace = 1.0 if budget is None else budget.pace(view, spend_micros_per_hour)
+        if budget is None:
+            return self.micros_per_unit
+        ends_us = budget.ends_us
+        if (ends_in_s := app.ends_in_s(place)) is not None:
+            done_us = view.at_us + round(ends_in_s * US_PER_S)
+            ends_us = done_us if ends_us is None else min(ends_us, done_us)
+        pace = Budget(budget.total_micros, ends_us).pace(view, spend_micros_per_hour)
         return self.micros_per_unit * pace
 
     # Keeping ----------------------------------------------------------------------------------
 
     def _kept(self, app: RigidJob, view: MarketView, crew: Sequence[Holding]) -> Intent:
         cost = sum(each.rate for each in crew)
-        value = self.value(view, cost)
         first = app.crew[0]
+        value = self.value(app, view, first, cost)
         limit = self.pricing.limit(
-            value * app.worth_of_crew.now,
+            value * app.worth_of_crew.full,
             restart_of(app, first),
             redone_of(app, view, first),
             cost,
@@ -112,14 +123,11 @@ class GangAdapter(Trader, frozen=True):
     def _offer(self, app: RigidJob, view: MarketView, place: ScopeToAsk) -> Wish | None:
         spec, cost = app.spec, app.spec.count * place.rate
         worth = app.worth_of_all(tree_of(place.scope))
-        value = self.value(view, cost)
+        value = self.value(app, view, place.scope, cost)
         starts_in_s, ends_in_s = app.cold_start_s(place.scope), app.ends_in_s(place.scope)
         share = bound_share(view, place.scope, ends_in_s)
-        bid = share * self.pricing.bid(value * worth.now, starts_in_s, cost, ends_in_s)
         full = share * self.pricing.idle(value * worth.full, starts_in_s, ends_in_s)
-        if place.is_free and full >= cost:
-            bid = max(bid, float(cost))
-        limit = int(bid / spec.count)
+        limit = int(full / spec.count)
         if self.terms.budget is not None:
             wall = self.terms.budget.affordable_rate(view, self.terms.period_us)
             limit = min(limit, int(FOR_ORDERS * wall) // spec.count)
