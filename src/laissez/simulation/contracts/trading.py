@@ -17,7 +17,17 @@ from itertools import zip_longest
 from typing import Literal
 
 from laissez.inframaps import Composition, Gangs
-from laissez.model import ChangeFloor, ChangeGuard, Event, OfferResource, Settled, Transferred
+from laissez.model import (
+    Called,
+    ChangeFloor,
+    ChangeGuard,
+    Event,
+    OfferResource,
+    Reason,
+    Settled,
+    Transferred,
+    Uncalled,
+)
 from laissez.simulation.contracts.recording import MINUTE_US, Recorder, tenant_for
 from laissez.simulation.contracts.setting import TOO_DEAR, History, Setting, Stint
 from laissez.simulation.kernel.stage import Tenant
@@ -37,10 +47,11 @@ class Trading:
     def play(self, setting: Setting, seed: int, *, keeps_log: bool = False) -> History:
         recorder = Recorder(setting)
         stints: list[Stint] = []
+        calls: dict[str, Reason] = {}
         world = World(
             handover_us=Handovers(seed),
             keeps_log=keeps_log,
-            listener=lambda events: stints.extend(ended(events, world.too_dear)),
+            listener=lambda events: stints.extend(ended(events, world.too_dear, calls)),
             witness=recorder,
         )
         self._open(world, setting)
@@ -89,23 +100,46 @@ def voices() -> Gangs:
 
 
 def ended(
-    events: tuple[Event, ...], too_dear: Container[tuple[str, str, int]] = ()
+    events: tuple[Event, ...],
+    too_dear: Container[tuple[str, str, int]] = (),
+    calls: dict[str, Reason] | None = None,
 ) -> Iterator[Stint]:
     """The stints that end with these events: the market settles what changes hands directly before
     it says so, also if one resource does that several times at once. What is settled alone is a
     promise that was given back: nothing was held, and what it was bound to is paid all the same. So
     is what is left of a commitment, which is part of the charge. The market does not ask why
-    somebody relinquishes a resource; here it is known."""
-    for settled, moved in zip_longest(events, events[1:]):
-        if not isinstance(settled, Settled):
-            continue
-        is_over = isinstance(moved, Transferred) and (moved.resource, moved.old) == (
-            settled.resource,
-            settled.tenant,
-        )
-        reason = moved.reason if is_over else "relinquished"
-        is_too_dear = (settled.tenant, settled.resource, settled.at) in too_dear
-        yield _stint(settled, TOO_DEAR if reason == "relinquished" and is_too_dear else reason)
+    somebody relinquishes a resource; here it is known. Who is called and leaves before the end has
+    lost it; `calls`, by resource, are those that stand."""
+    calls = {} if calls is None else calls
+    for event, after in zip_longest(events, events[1:]):
+        if isinstance(event, Called):
+            calls[event.resource] = event.reason
+        elif isinstance(event, Uncalled):
+            calls.pop(event.resource, None)
+        elif isinstance(event, Settled):
+            if isinstance(after, Transferred) and _is_of(after, event):
+                yield _stint(event, _reason(event, after.reason, too_dear, calls))
+            else:
+                yield _stint(event, "relinquished")
+
+
+def _is_of(moved: Transferred, settled: Settled) -> bool:
+    return (moved.resource, moved.old) == (settled.resource, settled.tenant)
+
+
+def _reason(
+    settled: Settled,
+    reason: Reason,
+    too_dear: Container[tuple[str, str, int]],
+    calls: dict[str, Reason],
+) -> str:
+    called = calls.pop(settled.resource, None)
+    if reason != "relinquished":
+        return reason
+    if called is not None:
+        return called
+    is_too_dear = (settled.tenant, settled.resource, settled.at) in too_dear
+    return TOO_DEAR if is_too_dear else reason
 
 
 def _end(world: World, recorder: Recorder, tenant: Tenant, at_us: int) -> None:
