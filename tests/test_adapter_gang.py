@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
+from laissez.adapters.asking import Turns, WishToAsk
 from laissez.adapters.budget import Budget
 from laissez.adapters.gang import GangAdapter
-from laissez.adapters.intent import TradingTerms
+from laissez.adapters.intent import TradingTerms, Wish
 from laissez.adapters.view import GangAsk, HoldingCall, MarketView, OrderGang, PromisedNode, Vacate
-from laissez.model import ChangeLimit, Holding, Quoted, Release
+from laissez.model import ChangeLimit, Holding, OpenOrder, Quoted, Release
 from laissez.performance.batch import Work
 from laissez.performance.rigid import RigidJob, RigidSpec
 
@@ -135,3 +136,18 @@ def test_who_is_called_saves_and_leaves_with_all() -> None:
     assert not any(isinstance(each.do, ChangeLimit) for each in actions)
     app.vacate(NODES[1], 200 * S)
     assert app.since_checkpoint_s(NODES[0]) == 0.0
+
+
+def test_a_gang_that_rests_has_not_asked_for_a_single_node() -> None:
+    """A gang presses on nobody, so who waits with one still asks its first place for a node, and no
+    second place beside it; with an order for one there it has been asked."""
+
+    def asked(*orders: OpenOrder) -> list[str]:
+        turns = Turns(adapter().terms, replace(view(), orders=orders))
+        wishes = (Wish(scope, DOLLAR, DOLLAR) for scope in ("h100", "a100"))
+        return [wish.scope for wish in turns.ask(WishToAsk(each, False, True) for each in wishes)]
+
+    gang = OpenOrder("t", "own.0", "h100", None, DOLLAR, None, 4, 3)
+    single = OpenOrder("t", "own.0", "h100", DOLLAR, DOLLAR, None)
+    assert asked() == asked(gang) == ["h100"]
+    assert asked(single) == ["h100", "a100"]

@@ -11,6 +11,7 @@ from laissez.experiments.figures.figure import FigureTable, Wanted
 from laissez.experiments.figures.gangs import SizedOutcome, SizedPlay, SizedSeed
 from laissez.experiments.figures.notice import NoticePlay
 from laissez.experiments.runs import Runs
+from laissez.simulation.contracts.registry import CONTRACTS, PLAYED
 from laissez.simulation.contracts.setting import History, MarketGuards, Stint
 from laissez.simulation.demand.fitted import FittedRequests
 from laissez.simulation.demand.fixed_sizes import PATIENCE_US, SIZES, project
@@ -87,6 +88,7 @@ def test_a_map_has_a_say_in_its_figure() -> None:
         for name in ("with_map", "market")
     }
     assert played["with_map"] != played["market"]
+    assert {*gangs.WAYS} <= {*PLAYED} and "with_map" not in CONTRACTS
     assert list(gangs.WAYS)[:2] == list(gangs.LABELS)[:2] == ["with_map", "market"]
 
 
