@@ -28,6 +28,7 @@ from laissez.model import (
     OfferResource,
     OpenOrder,
     PlaceOrder,
+    Promised,
     Quoted,
     Rejected,
     Release,
@@ -141,7 +142,7 @@ def test_a_promised_node_is_not_ordered_again() -> None:
     world.run(MINUTE + 50 * SECOND)
     assert len(world.market.promises("rival")) == 1
     placed = [line for line in world.log if line.who == "rival"]
-    assert [type(line.what) for line in placed] == [PlaceOrder]
+    assert [type(line.what) for line in placed] == [PlaceOrder, Promised]
     wants_two = Tenant("eve", Footprint(terms_of("eve"), 2, 5 * DOLLAR), Standing(("h100",), 2))
     world = market(nodes=2, notice_s=300)
     for name, limit in (("weak", 3), ("sure", 99)):

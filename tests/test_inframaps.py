@@ -189,12 +189,13 @@ def test_utilisation_by_hand() -> None:
 
 
 def test_a_buyer_of_anywhere_goes_to_the_idle_pool() -> None:
-    """An order at the root would go where most is idle; with the map it goes to the emptier pool,
-    whose reserve price is lower, and the dearer pool still sells to those who name it."""
+    """An order at the root would go where fewest are idle, as domains are to stay whole; with the
+    map it goes to the emptier pool, whose reserve price is lower, and the dearer pool still sells
+    to those who name it."""
 
     def bought(*maps: InfraMap) -> str:
         market = market_of(
-            *(f"h100/big/g{i}" for i in range(10)), *(f"h100/small/g{i}" for i in range(3))
+            *(f"h100/big/g{i}" for i in range(10)), *(f"h100/small/g{i}" for i in range(5))
         )
         composition = compose(*maps)
         step(market, composition, 0)

@@ -58,16 +58,21 @@ def test_a_loss_throws_it_back_to_its_last_checkpoint() -> None:
 
 
 def test_who_saves_before_loses_no_work() -> None:
-    """The same, but it has saved at the instant of its loss."""
+    """The same, but it is told at the instant of its loss. Then it gets ready for nothing more."""
     own = job()
     own.gain("h100/r0/h0/g0", 0)
     own.gain("h100/r0/h0/g1", 0)
-    own.save(95 * S)
+    own.vacate("h100/r0/h0/g0", 95 * S)
+    assert [*own.vacating] == ["h100/r0/h0/g0"]
+    assert own.since_checkpoint_s("h100/r0/h0/g1") == own.vacate_s("h100/r0/h0/g0") == 0.0
     assert own.done_us == 110 * S
     own.lose("h100/r0/h0/g0", 95 * S)
     assert own.done_share == pytest.approx(0.85)
     assert own.crew == ()
-    own.save(200 * S)
+    assert not own.vacating
+    own.vacate("h100/r0/h0/g1", 200 * S)
+    own.stay("h100/r0/h0/g1", 200 * S)
+    assert not own.vacating
     assert own.done_share == pytest.approx(0.85)
 
 

@@ -347,13 +347,14 @@ def test_a_cluster_of_one_kind(name: str, kind: str) -> None:
 
 @every_contract
 def test_with_time_and_room_for_all_everybody_is_done(name: str) -> None:
-    """On a cluster that is large enough no contract keeps anybody from its work."""
+    """On a cluster that is large enough no contract keeps anybody from its work. The training takes
+    up to 8, a crew of one domain first; one of two kinds may have 4 of each, the service 5 more."""
     projects = [
         batch("b", 0, 500, 60),
         training("t", 5, 500, 600),
         serving("i", 10, 500, [20.0]),
     ]
-    history = CONTRACTS[name].play(setting(projects, 6, 6), 1)
+    history = CONTRACTS[name].play(setting(projects, 8, 8), 1)
     assert history.performance["b"] == history.performance["t"] == 1.0
     assert history.performance["i"] > 0.9 * 490 * 20
     assert not {stint.reason for stint in history.stints} - {"relinquished"}

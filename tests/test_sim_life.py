@@ -24,7 +24,7 @@ from laissez.performance.inference import InferenceSpec, Load, LoadTrace, preset
 from laissez.performance.training import Setup, TrainingSpec
 from laissez.simulation.contracts.recording import micros
 from laissez.simulation.contracts.registry import CONTRACTS
-from laissez.simulation.contracts.setting import Prices, Setting, Stint
+from laissez.simulation.contracts.setting import MarketGuards, Prices, Setting, Stint
 from laissez.simulation.demand.population import HARDWARE
 from laissez.simulation.demand.projects import Batch, Project, Serving, Training
 from laissez.simulation.life.events import (
@@ -46,6 +46,7 @@ from laissez.simulation.life.telling import tell, told_events
 from laissez.simulation.life.watching import Diary, Moved
 from laissez.simulation.life.writing import Writing
 from laissez.simulation.scenarios.regimes import Alone, alone
+from test_sim_gangs import rigid
 
 MINUTE_US = 60_000_000
 DOLLAR = 1_000_000
@@ -129,6 +130,33 @@ def test_a_life_in_the_market_is_told() -> None:
         "lacked 0.179 hours/h for 23.9% of the time: nothing was free, and others keep their nodes "
         "at more than it bid",
     ]
+
+
+def test_a_call_is_told() -> None:
+    """Both sides of it. Nothing is saved in time, so the node is left at once, and the other has it
+    a moment after it was promised."""
+    setting, own = story()
+    guards = {"h100": MarketGuards(10_000_000, None)}
+    called = msgspec.structs.replace(setting, guards=guards)
+    lives = {name: told_events(life_of(called, own, CONTRACTS["market"], 0, name)) for name in own}
+    assert (
+        f"04:00  is called to leave {NODE} by 04:10: others offered more than its limit"
+        in lives["patient"]
+    )
+    assert any(f"gives back {NODE}: it is called" in line for line in lives["patient"])
+    assert f"04:00  is promised {NODE}, by 04:10" in lives["pushy"]
+
+
+def test_a_gang_that_waits_is_told() -> None:
+    """Its order has no price; a gang that is not free is not free, though one node is."""
+    projects = (job("patient", 0, 4 * DOLLAR), rigid("g", 60, 1_800, 200, 2))
+    nodes = tuple(NODE.replace("g0", f"g{number}") for number in range(2))
+    setting = Setting(
+        nodes, PRICES, projects, {each.name: 2 * DOLLAR for each in projects}, 40 * MINUTE_US
+    )
+    own = {each.name: alone(each, setting, 0) for each in projects}
+    told = told_events(life_of(setting, own, CONTRACTS["market"], 0, "g"))
+    assert "for 2 together of h100 (not free, quoted at $3.00/h)" in told[1]
 
 
 def test_a_life_in_a_line_is_told() -> None:

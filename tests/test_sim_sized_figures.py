@@ -3,7 +3,6 @@
 import json
 
 import msgspec
-import pytest
 
 from laissez.experiments.figures import gangs, notice
 from laissez.experiments.figures.contention import AloneTask
@@ -12,6 +11,7 @@ from laissez.experiments.figures.figure import FigureTable, Wanted
 from laissez.experiments.figures.gangs import SizedOutcome, SizedPlay, SizedSeed
 from laissez.experiments.figures.notice import NoticePlay
 from laissez.experiments.runs import Runs
+from laissez.simulation.contracts.registry import CONTRACTS, PLAYED
 from laissez.simulation.contracts.setting import History, MarketGuards, Stint
 from laissez.simulation.demand.fitted import FittedRequests
 from laissez.simulation.demand.fixed_sizes import PATIENCE_US, SIZES, project
@@ -67,17 +67,29 @@ def test_the_quick_figure_of_todays_contracts() -> None:
     assert any("longer than 15 minutes" in each for each in told if isinstance(each, str))
 
 
-def test_the_market_says_that_it_knows_no_notice() -> None:
-    """Until it does; without notice the figure is played."""
+def test_notice_binds_the_market_of_its_figure() -> None:
+    """Who is urgent waits for holders that have two minutes, and not where they have none."""
     crowd = run_crowd_alone(AloneTask(1, True, (notice.REGIME,)), None)
-    plain = notice.run_play(NoticePlay(1, True, 0, crowd.comers[:4]), None)
-    assert plain.urgent_retention == 1.0
-    assert plain.urgent_wait_p95_s == 0.0
     setting, done = notice.setting_with(NoticePlay(1, True, 30, crowd.comers[:4]), None)
     assert setting.guards["h100"] == MarketGuards(30 * S, 30 * S)
     assert {each.name for each in setting.projects} == done.keys()
-    with pytest.raises(NotImplementedError):
-        notice.run_play(NoticePlay(1, True, 30, crowd.comers[:4]), None)
+    told = {
+        each: notice.run_play(NoticePlay(1, True, each, crowd.comers), None) for each in (0, 120)
+    }
+    assert told[0].urgent_wait_p95_s == 0.0 < told[120].urgent_wait_p95_s <= 120.0
+    assert all(each.displaced > 0 and each.urgent_retention > 0.9 for each in told.values())
+
+
+def test_a_map_has_a_say_in_its_figure() -> None:
+    """The same crowd, with and without: floors go up for gangs, so it comes out otherwise."""
+    crowd = gangs.run_alone(SizedSeed(1, True, (1.5,)), None)
+    played = {
+        name: gangs.run_play(SizedPlay(1, True, name, crowd.comers), None)
+        for name in ("with_map", "market")
+    }
+    assert played["with_map"] != played["market"]
+    assert {*gangs.WAYS} <= {*PLAYED} and "with_map" not in CONTRACTS
+    assert list(gangs.WAYS)[:2] == list(gangs.LABELS)[:2] == ["with_map", "market"]
 
 
 def test_the_first_wait_by_hand() -> None:

@@ -1,7 +1,7 @@
 """How the market contract reads the market's events."""
 
 from laissez.market import Market
-from laissez.model import Event, Settled, Transferred
+from laissez.model import Event, Reason, Settled, Transferred
 from laissez.model.values import Segments
 from laissez.simulation.contracts.setting import Stint
 from laissez.simulation.contracts.trading import ended
@@ -48,3 +48,43 @@ def test_a_market_settles_directly_before_it_hands_over() -> None:
     found = list(ended(market.withdraw(NODE, at=15)))
     ends = [(each.tenant, each.from_us, each.to_us, each.reason) for each in found]
     assert ends == [("ada", 0, 10, "outbid"), ("bob", 10, 15, "withdrawn")]
+
+
+def test_who_leaves_when_called_has_lost_the_node() -> None:
+    """ada leaves a node that she is called to leave: she is outbid. bob, to whom it goes, leaves it
+    of his own will, and so does ada where a call is over."""
+    market = Market()
+    market.guard("h100", notice=10, at=0)
+    market.add_resource(NODE, at=0)
+    calls: dict[str, Reason] = {}
+
+    def ends(*events: Event) -> list[str | None]:
+        return [stint.reason for stint in ended(events, (), calls)]
+
+    market.place("ada", "h100", price=3, limit=3, order="a1", at=0)
+    assert ends(*market.place("bob", "h100", price=5, limit=5, order="b1", at=1)) == []
+    assert calls == {NODE: "outbid"}
+    assert ends(*market.relinquish("ada", NODE, at=4)) == ["outbid"]
+    assert ends(*market.relinquish("bob", NODE, at=5)) == ["relinquished"]
+    market.place("ada", "h100", price=3, limit=3, order="a2", at=6)
+    ends(*market.place("bob", "h100", price=5, limit=5, order="b2", at=7))
+    ends(*market.relinquish("bob", NODE, at=8))
+    assert calls == {}
+    assert ends(*market.relinquish("ada", NODE, at=9)) == ["relinquished"]
+
+
+def test_what_is_bound_is_charged_also_where_nothing_was_held() -> None:
+    """bob gives back what he was promised, and ada leaves before her time: stints have all that the
+    market charges."""
+    market = Market()
+    market.guard("h100", notice=10, commit=20, at=0)
+    market.add_resource(NODE, at=0)
+    market.set_floor("h100", 2, at=0)
+    market.place("ada", "h100", price=3, limit=3, order="a1", at=0)
+    market.place("bob", "h100", price=5, limit=5, order="b1", at=1)
+    assert list(ended(market.relinquish("bob", NODE, at=2))) == [
+        Stint("bob", NODE, 2, 2, 5 * 20, "relinquished")
+    ]
+    (left,) = ended(market.relinquish("ada", NODE, at=5))
+    assert (left.tenant, left.to_us, left.reason) == ("ada", 5, "relinquished")
+    assert left.charge == market.bill("ada", 5) == 1 * 2 + 1 * 3 + 3 * 2 + 15 * 3

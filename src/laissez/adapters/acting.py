@@ -134,8 +134,6 @@ def _order_actions(
     taken |= {promised.order for promised in view.promises.values()}
     numbers = _free_numbers(terms.prefix, taken)
     for wish, order in served:
-        if wish.count > 1:
-            continue  # a gang waits for a market that knows of gangs
         if order is not None and _may_stay(wish, order, terms, view):
             continue
         if wish.count > 1:

@@ -66,7 +66,9 @@ class Turns:
     """Asks in turn, for one node after the other of one step."""
 
     def __init__(self, terms: TradingTerms, view: MarketView) -> None:
-        self._resting = [(order.scope, order.limit) for order in own_orders(terms, view)]
+        self._resting = [
+            (order.scope, order.limit) for order in own_orders(terms, view) if order.count == 1
+        ]
         self._asked: Counter[str] = Counter()
 
     def ask(self, wishes: Iterable[WishToAsk]) -> list[Wish]:

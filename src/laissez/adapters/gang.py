@@ -5,26 +5,29 @@ it costs, and offers for each its part of that. A gang presses on nobody, so the
 gained by offering less. Its limit is what it can pay: the wall counts a gang as all of its nodes.
 
 To keep, the crew is worth what all of it does, and what stopping costs; each node is held at its
-part of it. If one is lost the others are of no use, so they are given back at once; and if all of
-them together cost more than they are worth, it leaves. Of what it holds without a crew it keeps
-only what waits for nodes that are promised to it.
+part of it. If one is lost, or called, the others are of no use, so all save and are given back at
+once; and if all of them together cost more than they are worth, it leaves. Of what it holds without
+a crew it keeps only what waits for nodes that are promised to it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from laissez.adapters.adapter import Trader
 from laissez.adapters.asking import ScopeToAsk, scope_to_ask
-from laissez.adapters.econ import WHY_KEPT, restart_of
-from laissez.adapters.intent import Intent, Keep, Wish, own_holdings
+from laissez.adapters.budget import Budget
+from laissez.adapters.econ import WHY_KEPT, bound_share, redone_of, restart_of
+from laissez.adapters.intent import Intent, Keep, Wish, own_promises, staying_holdings
 from laissez.adapters.pricing import Pricing
-from laissez.adapters.view import MarketView
+from laissez.adapters.view import GangAsk, MarketView
 from laissez.adapters.wall import FOR_ORDERS
 from laissez.model import Holding
 from laissez.model.paths import tree_of
 from laissez.model.values import MICROS_PER_DOLLAR
-from laissez.performance.rigid import RigidJob
+from laissez.performance.application import US_PER_S
+from laissez.performance.rigid import RigidJob, domain_of
 
 WHY_WANTED = "{:.0f} nodes at once are worth ${:.2f}/h now, ${:.2f}/h at full use"
 WHY_LEFT = "its crew of {} costs ${:.2f} an hour; it and a new start are worth ${:.2f}"
@@ -38,30 +41,45 @@ class GangAdapter(Trader, frozen=True):
     pricing: Pricing = Pricing()
 
     def decide(self, app: RigidJob, view: MarketView) -> Intent:
-        held = own_holdings(self.terms, view)
-        if app.crew:
+        held = staying_holdings(self.terms, view)
+        if app.crew and not any(each in view.calls for each in app.crew):
             return self._kept(app, view, [each for each in held if each.resource in app.crew])
-        if held and self._is_gathering(app, view, held):
+        if not app.crew and self._is_gathering(app, view, held):
             return Intent(tuple(Keep(each.resource, each.limit) for each in held))
         wish = self._wish(app, view)
         return Intent((), () if wish is None else (wish,), WHY_BROKEN)
 
-    def value(self, view: MarketView, spend_micros_per_hour: int) -> float:
-        """What a unit is worth an hour to somebody who spends so much."""
+    def gangs_to_quote(self, app: RigidJob, holdings: Sequence[Holding]) -> tuple[GangAsk, ...]:
+        if app.crew or app.is_done:
+            return ()
+        scopes = (scope for scope in self.terms.scopes if tree_of(scope) in app.kinds)
+        return tuple(_ask(app, scope) for scope in scopes)
+
+    def value(
+        self, app: RigidJob, view: MarketView, place: str, spend_micros_per_hour: int
+    ) -> float:
+        """What a unit is worth an hour to somebody who spends so much there. Its money has to last
+        until it is done, which may be long before the deadline."""
         budget = self.terms.budget
-        pace = 1.0 if budget is None else budget.pace(view, spend_micros_per_hour)
+        if budget is None:
+            return self.micros_per_unit
+        ends_us = budget.ends_us
+        if (ends_in_s := app.ends_in_s(place)) is not None:
+            done_us = view.at_us + round(ends_in_s * US_PER_S)
+            ends_us = done_us if ends_us is None else min(ends_us, done_us)
+        pace = Budget(budget.total_micros, ends_us).pace(view, spend_micros_per_hour)
         return self.micros_per_unit * pace
 
     # Keeping ----------------------------------------------------------------------------------
 
     def _kept(self, app: RigidJob, view: MarketView, crew: Sequence[Holding]) -> Intent:
         cost = sum(each.rate for each in crew)
-        value = self.value(view, cost)
         first = app.crew[0]
+        value = self.value(app, view, first, cost)
         limit = self.pricing.limit(
-            value * app.worth_of_crew.now,
+            value * app.worth_of_crew.full,
             restart_of(app, first),
-            app.since_checkpoint_s(first),
+            redone_of(app, view, first),
             cost,
             at_stake=value * app.at_stake(first),
             ends_in_s=app.ends_in_s(first),
@@ -77,7 +95,10 @@ class GangAdapter(Trader, frozen=True):
 
     def _is_gathering(self, app: RigidJob, view: MarketView, held: Sequence[Holding]) -> bool:
         """The rest of its crew is promised to it, and comes when its holders have left."""
-        return False  # a view tells of promises once the market makes any
+        coming = own_promises(self.terms, view)
+        nodes = (*(each.resource for each in held), *coming)
+        domains = Counter(domain_of(each, app.spec.within) for each in nodes)
+        return bool(coming) and max(domains.values()) >= app.spec.count
 
     # Growing ----------------------------------------------------------------------------------
 
@@ -87,21 +108,26 @@ class GangAdapter(Trader, frozen=True):
             wish
             for scope in self.terms.scopes
             if tree_of(scope) in app.kinds
-            and (place := scope_to_ask(view, scope)) is not None
+            and (place := self._place(app, view, scope)) is not None
             and (wish := self._offer(app, view, place)) is not None
         ]
         return max(found, key=lambda wish: wish.limit - wish.rate, default=None)
 
+    def _place(self, app: RigidJob, view: MarketView, scope: str) -> ScopeToAsk | None:
+        """What each costs where all can be had; what one costs, where nobody says that."""
+        quote = view.gang_quotes.get(_ask(app, scope))
+        if quote is None or quote.rate is None:
+            return scope_to_ask(view, scope)
+        return ScopeToAsk(scope, quote.rate, quote.idle, is_seen=True)
+
     def _offer(self, app: RigidJob, view: MarketView, place: ScopeToAsk) -> Wish | None:
         spec, cost = app.spec, app.spec.count * place.rate
         worth = app.worth_of_all(tree_of(place.scope))
-        value = self.value(view, cost)
+        value = self.value(app, view, place.scope, cost)
         starts_in_s, ends_in_s = app.cold_start_s(place.scope), app.ends_in_s(place.scope)
-        bid = self.pricing.bid(value * worth.now, starts_in_s, cost, ends_in_s)
-        full = self.pricing.idle(value * worth.full, starts_in_s, ends_in_s)
-        if place.is_free and full >= cost:
-            bid = max(bid, float(cost))
-        limit = int(bid / spec.count)
+        share = bound_share(view, place.scope, ends_in_s)
+        full = share * self.pricing.idle(value * worth.full, starts_in_s, ends_in_s)
+        limit = int(full / spec.count)
         if self.terms.budget is not None:
             wall = self.terms.budget.affordable_rate(view, self.terms.period_us)
             limit = min(limit, int(FOR_ORDERS * wall) // spec.count)
@@ -118,3 +144,7 @@ class GangAdapter(Trader, frozen=True):
             spec.count,
             spec.within,
         )
+
+
+def _ask(app: RigidJob, scope: str) -> GangAsk:
+    return GangAsk(scope, app.spec.count, app.spec.within)

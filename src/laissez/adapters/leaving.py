@@ -42,6 +42,8 @@ def _answer(app: Any, path: str, called: HoldingCall, view: MarketView) -> Itera
     if ready_s is None:
         return
     if ready_s <= 0:
+        if path not in app.vacating and app.since_checkpoint_s(path) > 0:
+            yield Action(Vacate(path), "it is called, and its work is saved in no time")
         yield Action(Release(path), "it is called, and there is nothing to lose any more")
     elif ready_s > left_s:
         why = f"it is called, and to be ready would take {ready_s:.0f} s of {left_s:.0f} s"

@@ -28,8 +28,9 @@ from laissez.experiments.processes import ReportDone, run_all
 
 HOUSE = Path(__file__).parent.parent
 DECIDING_ROOMS = (
-    *("experiments", "simulation", "adapters", "performance", "market", "model", "exchange"),
-    *("deadline", "amounts", "documents", "topology"),  # a scenario is read where it runs
+    *("experiments", "simulation", "adapters", "inframaps", "performance", "market", "model"),
+    *("exchange", "deadline", "amounts", "documents"),
+    "topology",  # a scenario is read where it runs
 )
 """The rooms whose code decides the result of a run."""
 PICTURES = (

@@ -6,8 +6,8 @@ work is done it needs none of them. Nodes that it has without having a crew do n
 others; nodes beside the crew are redundant, and it does not move to better ones.
 
 **A loss.** If one of the crew is lost all stand still. The job falls back to its last checkpoint,
-waits for a whole crew again, and starts anew. Who knows beforehand that it will lose one saves
-first (`save`), and so loses no work.
+waits for a whole crew again, and starts anew. Who knows beforehand that it will lose one says so
+(`vacate`): all of them save at once, in no time, and no work is lost that was done by then.
 
 **Pace.** 1 is what a whole crew of the first kind does. All that happens is integer arithmetic,
 exact to the microsecond. Of the worth of a crew that is not complete each node has its part; once
@@ -62,6 +62,7 @@ class _RigidMemory(msgspec.Struct, forbid_unknown_fields=True):
     now_us: int
     nodes: dict[str, None] = {}
     crew: tuple[str, ...] = ()
+    vacating: dict[str, None] = {}
     # what is done when the crew begins to work, and when that is
     saved: int = 0
     from_us: int = 0
@@ -99,17 +100,24 @@ class RigidJob:
         memory = self._memory
         if resource in memory.nodes:
             del memory.nodes[resource]
+            memory.vacating.pop(resource, None)
             if resource in memory.crew:
                 memory.saved = self._done() - self._unsaved()
                 memory.crew = ()
             self._muster()
 
-    def save(self, at_us: int) -> None:
-        """Nothing that is done by now would have to be done again."""
+    def vacate(self, resource: str, at_us: int) -> None:
+        """All of the crew save: nothing that is done by now would have to be done again."""
         self.advance(at_us)
         memory = self._memory
-        if memory.crew and memory.from_us < memory.now_us:
+        if resource in memory.nodes:
+            memory.vacating.setdefault(resource)
+        if resource in memory.crew and memory.from_us < memory.now_us:
             memory.saved, memory.from_us = self._done(), memory.now_us
+
+    def stay(self, resource: str, at_us: int) -> None:
+        self.advance(at_us)
+        self._memory.vacating.pop(resource, None)
 
     def measure(self, readings: Mapping[str, float], at_us: int) -> None:
         """`done`: which part of the work is done."""
@@ -213,6 +221,14 @@ class RigidJob:
         if done_us is not None and done_us > memory.now_us:
             till_us = min(till_us, done_us - memory.now_us)
         return till_us / US_PER_S
+
+    @property
+    def vacating(self) -> Collection[str]:
+        return self._memory.vacating.keys()
+
+    def vacate_s(self, resource: str) -> float | None:
+        """It saves in no time, as soon as it is told to."""
+        return 0.0
 
     def ends_in_s(self, place: str) -> float | None:
         """Until it is done, but not beyond its deadline as long as that is not past."""

@@ -34,7 +34,7 @@ try:
         Wanted,
     )
     from laissez.experiments.runs import BadCache, Cache, CodeChanged, Runs, cache_folder
-    from laissez.simulation.contracts.registry import CONTRACTS
+    from laissez.simulation.contracts.registry import PLAYED
     from laissez.simulation.demand.fitted import requests_of
     from laissez.simulation.demand.requests import BadData, files_of
     from laissez.simulation.life.life import UnknownTenant, life_of
@@ -306,9 +306,10 @@ def _check_look(figure: Figure, wanted: Wanted, look: LifeAsked, has_regime: boo
     (name,) = wanted.contracts
     if look.way is not None and name != "market":
         raise click.UsageError(f"nobody bids under {name!r}; leave --way out")
-    if name not in CONTRACTS:
+    if name not in PLAYED:
+        known = ", ".join(each for each in figure.contracts if each in PLAYED)
         raise click.BadParameter(
-            f"nobody lives under {name!r}, which is a bound; take one of {', '.join(CONTRACTS)}",
+            f"nobody lives under {name!r}, which is a bound; take one of {known}",
             param_hint="--contract",
         )
 
@@ -333,7 +334,7 @@ def _explain(
     )
     scene = figure.scene(closeup, data)
     try:
-        life = life_of(scene.setting, scene.alone, CONTRACTS[name], look.seed, look.tenant)
+        life = life_of(scene.setting, scene.alone, PLAYED[name], look.seed, look.tenant)
     except UnknownTenant as error:
         raise click.BadParameter(str(error), param_hint="--explain") from None
     if as_json:

@@ -3,7 +3,8 @@
 Rigid jobs of 4 to 32 GPUs in one scale-up domain, elastic training and services come to a cluster
 whose domains have 32 GPUs, two of each kind, with demand at 1.0 and 1.5 times capacity
 (`fixed_sizes`). First come first served and fair share know gangs as schedulers of today do: all or
-nothing, with a reservation for the first that waits, and backfill behind it.
+nothing, with a reservation for the first that waits, and backfill behind it. The market is played
+with an operator's map that raises the floor of a domain for a gang that waits, and without.
 
 What a job of a fixed size waits for are all of its nodes; so what counts is how long it waits, in
 all and until it first starts, and which of them starve. Beside that stand the retention of these
@@ -36,7 +37,7 @@ from laissez.experiments.gang_waits import summed_up
 from laissez.experiments.intervals import Interval, mean_interval
 from laissez.experiments.metrics import measure
 from laissez.experiments.runs import Runs
-from laissez.simulation.contracts.registry import CONTRACTS
+from laissez.simulation.contracts.registry import PLAYED
 from laissez.simulation.contracts.setting import Contract, Setting, nodes_of
 from laissez.simulation.demand.fitted import requests_of
 from laissez.simulation.demand.fixed_sizes import PATIENCE_US, SIZES, project
@@ -61,9 +62,13 @@ READING: BudgetReading = "demand"
 TREE = {"z": 2, "r": 1, "n": 1, "h": 8, "g": 4}
 """Two zones, in each a scale-up domain of eight hosts with four GPUs."""
 RESOURCES = tuple(node for tree in ON_DEMAND for node in nodes_of(tree, TREE))
-WAYS: dict[str, Contract] = {name: CONTRACTS[name] for name in ("market", "fcfs", "fair")}
-"""The market with an operator's map comes first, once there is one that gathers domains."""
-LABELS = {"market": "market", "fcfs": "FCFS, backfill", "fair": "fair share"}
+WAYS: dict[str, Contract] = {name: PLAYED[name] for name in ("with_map", "market", "fcfs", "fair")}
+LABELS = {
+    "with_map": "market, map",
+    "market": "market alone",
+    "fcfs": "FCFS, backfill",
+    "fair": "fair share",
+}
 
 
 class SizedSeed(msgspec.Struct, frozen=True):

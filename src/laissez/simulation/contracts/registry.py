@@ -19,3 +19,5 @@ CONTRACTS: dict[str, Contract] = {
 }
 CLAIRVOYANT = "clairvoyant"
 """The bound is none of them: it knows what nobody can, and holds nothing."""
+PLAYED: dict[str, Contract] = {**CONTRACTS, "with_map": Trading("with_map")}
+"""Those, and the market with a map for gangs, which only figures that have gangs ask for."""

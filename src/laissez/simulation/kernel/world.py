@@ -25,6 +25,7 @@ from laissez.model import (
     Notice,
     OpenOrder,
     Place,
+    Promised,
     Quoted,
     Rejected,
     Release,
@@ -99,7 +100,7 @@ class World:
         self.stage.leave(name)
         for order in self.market.orders(name):
             self._do(name, CancelOrder(own_order(order).order), self.now_us, "it leaves")
-        for resource in self.market.holdings(name):
+        for resource in (*self.market.holdings(name), *self.market.promises(name)):
             self._do(name, Release(resource), self.now_us, "it leaves")
 
     def at(self, at_us: int, do: Callable[[int], object]) -> None:
@@ -201,14 +202,27 @@ class World:
         if self._listener is not None:
             self._listener(events)
         for event in events:
-            if isinstance(event, Called | Uncalled) and event.tenant in self.stage.tenants:
-                self.stage.wake(self.stage.tenants[event.tenant], event.at)
+            if isinstance(event, Called | Promised | Uncalled):
+                self._forewarn(event)
         if len(events) < 2:
             return  # a change of hands never comes alone
         for name, told in notices(self.market, events).items():
             tenant = self.stage.tenants.get(name)
             if tenant is not None:
                 self._tell(tenant, told)
+
+    def _forewarn(self, event: Called | Promised | Uncalled) -> None:
+        """Whoever is called, or no more, has something to do now."""
+        tenant = self.stage.tenants.get(event.tenant)
+        if tenant is None or not tenant.may_use(event.resource):
+            return
+        if not isinstance(event, Promised):
+            self.stage.wake(tenant, event.at)
+        elif self._keeps_log:
+            order = own_order_id(event.tenant, event.order)
+            event = msgspec.structs.replace(event, order=order)
+        if self._keeps_log:
+            self.log.append(LogLine(event.at, event.tenant, event))
 
     def _tell(self, tenant: Tenant, told: Iterable[Notice]) -> None:
         for notice in told:

@@ -15,9 +15,9 @@ import msgspec
 from laissez.model.message import written_name
 
 LackReason = Literal["outbid", "dear", "no_bid", "line", "budget", "too_late"]
-"""Why a tenant had less than it could use: nothing was free and others keep their nodes at more
-than it bid; free nodes cost more than it bid; it made no bid; it waited in the line; its budget
-paid for no more; nothing would have come in time."""
+"""Why a tenant had less than it could use: nothing was free, or not so many at once where that was
+asked for, and others keep their nodes at more than it bid; free nodes cost more than it bid; it
+made no bid; it waited in the line; its budget paid for no more; nothing would have come in time."""
 
 
 class Written(msgspec.Struct, frozen=True, rename=written_name):
@@ -148,8 +148,29 @@ class GivesBack(DatedEvent, frozen=True):
     wasted: float
 
 
+class IsCalled(DatedEvent, frozen=True, tag="called"):
+    """It will lose a node for this reason, and may leave before."""
+
+    resource: str
+    until_us: int
+    reason: str
+
+
+class IsPromised(DatedEvent, frozen=True, tag="promised"):
+    """It has won a node that its holder has yet to leave."""
+
+    resource: str
+    until_us: int
+
+
+class IsUncalled(DatedEvent, frozen=True, tag="uncalled"):
+    """It keeps a node that it was called to leave."""
+
+    resource: str
+
+
 class Misses(DatedEvent, frozen=True):
-    """A node was won, and gone again before it was there."""
+    """A node was won, and gone again before it was there; or a promise was given back."""
 
     resource: str
     reason: str
@@ -176,6 +197,9 @@ LifeEvent = (
     | Receives
     | Loses
     | GivesBack
+    | IsCalled
+    | IsPromised
+    | IsUncalled
     | Misses
     | Finishes
     | Ends

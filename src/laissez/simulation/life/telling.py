@@ -21,6 +21,9 @@ from laissez.simulation.life.events import (
     Ends,
     Finishes,
     GivesBack,
+    IsCalled,
+    IsPromised,
+    IsUncalled,
     Lack,
     LackReason,
     LifeEvent,
@@ -39,6 +42,7 @@ WORTH_TELLING = 0.001
 """The share of a life below which a reason is left out."""
 SHIFTING = (Bids, MovesLimits, RatesMove, Asks)
 MOVES = (Receives, Loses, GivesBack)
+WARNINGS = (IsCalled, IsPromised, IsUncalled)
 
 WHY_LACKING: dict[LackReason, str] = {
     "outbid": "nothing was free, and others keep their nodes at more than it bid",
@@ -122,6 +126,8 @@ def _runs(events: Sequence[LifeEvent], *, detail: bool) -> Iterator[list[LifeEve
 def _goes_on(moves: Sequence[LifeEvent], event: LifeEvent) -> bool:
     """Nodes that come or go together, or one that comes and goes again and again."""
     first, last = moves[0], moves[-1]
+    if isinstance(event, WARNINGS):
+        return event.at_us - first.at_us <= TOGETHER_US and _sort_of(first) == _sort_of(event)
     if not isinstance(event, MOVES) or not isinstance(first, MOVES):
         return False
     if event.at_us - last.at_us <= TOGETHER_US and _flaps([*moves, event]):
@@ -139,8 +145,12 @@ def _flaps(moves: Sequence[Any]) -> bool:
 def _sort_of(event: LifeEvent) -> tuple[str, ...]:
     """Moves of one sort can be told together."""
     sort: tuple[str, ...] = (type(event).__name__,)
-    if isinstance(event, MOVES):
+    if isinstance(event, MOVES + WARNINGS):
         sort += (tree_of(event.resource),)
+    if isinstance(event, IsCalled | IsPromised):
+        sort += (clock(event.until_us),)
+    if isinstance(event, IsCalled):
+        sort += (event.reason,)
     if isinstance(event, Loses):
         sort += (event.reason, event.to or "")
     if isinstance(event, GivesBack):
@@ -276,6 +286,8 @@ def _asks_moved(events: Sequence[Asks]) -> str:
 
 def _moved(events: Sequence[Any], unit: str) -> str:
     first: LifeEvent = events[0]
+    if isinstance(first, WARNINGS):
+        return _forewarned(events)
     if len(events) > 1 and _flaps(events):
         return _comes_and_goes(events)
     if isinstance(first, Receives):
@@ -295,6 +307,16 @@ def _moved(events: Sequence[Any], unit: str) -> str:
     assert isinstance(first, Ends)
     kept = len(first.nodes)
     return f"ends; {kept} node{'s go' if kept != 1 else ' goes'} back" if kept else "ends"
+
+
+def _forewarned(events: Sequence[Any]) -> str:
+    first, what = events[0], _nodes(events)
+    if isinstance(first, IsCalled):
+        why = "the floor rose above" if first.reason == "floor" else "others offered more than"
+        return f"is called to leave {what} by {clock(first.until_us)}: {why} its limit"
+    if isinstance(first, IsPromised):
+        return f"is promised {what}, by {clock(first.until_us)}"
+    return f"keeps {what} after all: the call is over"
 
 
 def _nodes(events: Sequence[Any]) -> str:

@@ -16,16 +16,20 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from laissez.adapters.budget import Budget
-from laissez.adapters.view import MarketView, OrderGang
+from laissez.adapters.view import GangAsk, MarketView, OrderGang
 from laissez.model import (
     AmendOrder,
+    Called,
     CancelOrder,
     ChangeLimit,
     Filled,
     Lost,
     PlaceOrder,
+    Promised,
+    Quoted,
     Rejected,
     Release,
+    Uncalled,
 )
 from laissez.model.paths import tree_of
 from laissez.simulation.contracts.setting import Setting, Stint
@@ -40,6 +44,9 @@ from laissez.simulation.life.events import (
     Ends,
     Finishes,
     GivesBack,
+    IsCalled,
+    IsPromised,
+    IsUncalled,
     Lack,
     LackReason,
     LifeEvent,
@@ -77,6 +84,7 @@ class TenantLog:
         self.lost: dict[tuple[str, int], Lost | NodeTaken] = {}
         self.released: dict[tuple[str, int], str] = {}
         self._orders: dict[tuple[str, str], Win] = {}
+        self._gangs: set[tuple[str, str]] = set()
         for said in log:
             self._read(said, said.who == tenant)
 
@@ -89,9 +97,11 @@ class TenantLog:
         what, who = said.what, said.who
         if isinstance(what, PlaceOrder | AmendOrder):
             order = (who, what.order or "")
-            self._orders[order] = Win(who, said.at_us, what.price, what.limit, said.why)
+            price = what.limit if self._is_gang(order, what) else what.price
+            self._orders[order] = Win(who, said.at_us, price, what.limit, said.why)
         elif isinstance(what, OrderGang):
             win = Win(who, said.at_us, what.limit, what.limit, said.why)
+            self._gangs.add((who, what.order))
             self._orders[who, what.order] = win
         elif isinstance(what, Filled):
             win = self._orders.get((who, what.order), Win(who, 0, None, None, ""))
@@ -102,6 +112,14 @@ class TenantLog:
         elif is_own:
             self._read_own(said)
 
+    def _is_gang(self, order: tuple[str, str], what: PlaceOrder | AmendOrder) -> bool:
+        """A gang has no price; it wins with its limit."""
+        if isinstance(what, PlaceOrder):
+            self._gangs.discard(order)
+            if what.count > 1:
+                self._gangs.add(order)
+        return order in self._gangs
+
     def _read_own(self, said: LogLine) -> None:
         what = said.what
         if isinstance(what, NodeGiven):
@@ -111,7 +129,7 @@ class TenantLog:
             self.lost[what.resource, said.at_us] = what
         elif isinstance(what, Release):
             self.released[what.resource, said.at_us] = said.why
-        if isinstance(what, NodesAsked | NodeGiven | Rejected):
+        if isinstance(what, NodesAsked | NodeGiven | Rejected | Called | Promised | Uncalled):
             self.own.append(said)
 
 
@@ -206,6 +224,12 @@ class Writing:
             self._written.append(Asks(entry.at_us, asked.missing, asked.wanted))
         elif isinstance(entry.what, Rejected):
             self._written.append(MeetsRefusal(entry.at_us, entry.what.message))
+        elif isinstance(what := entry.what, Called):
+            self._written.append(IsCalled(entry.at_us, what.resource, what.until, what.reason))
+        elif isinstance(what, Promised):
+            self._written.append(IsPromised(entry.at_us, what.resource, what.until))
+        elif isinstance(what, Uncalled):
+            self._written.append(IsUncalled(entry.at_us, what.resource))
 
     def _sees(self, seen: AppState) -> None:
         if seen.is_done and not self._seen.is_done:
@@ -340,7 +364,9 @@ class Writing:
         for action in turn.actions:
             do = action.do
             if isinstance(do, PlaceOrder):
-                after[do.order or ""] = (do.scope, do.price or 0, do.limit or do.price or 0, 1)
+                limit = do.limit or do.price or 0
+                price = limit if do.count > 1 else do.price or limit
+                after[do.order or ""] = (do.scope, price, limit, do.count)
                 self._whys[do.order or ""] = action.why
             elif isinstance(do, OrderGang):
                 after[do.order] = (do.scope, do.limit, do.limit, do.count)
@@ -366,7 +392,8 @@ class Writing:
                 _bid(view, order, self._whys.get(name, "")) for name, order in after.items()
             )
             self._written.append(Bids(view.at_us, bids, turn.pace))
-        self._reason = self._why_lacking(view, {scope for scope, *_ in after.values()})
+        bid_for = {(scope, count) for scope, _, _, count in after.values()}
+        self._reason = self._why_lacking(view, bid_for)
 
     def _hear_rates(self, view: MarketView) -> None:
         moves = []
@@ -391,7 +418,7 @@ class Writing:
                 self._written[number] = replace(event, rate=rate)
                 return
 
-    def _why_lacking(self, view: MarketView, bid_for: Collection[str]) -> LackReason:
+    def _why_lacking(self, view: MarketView, bid_for: Collection[tuple[str, int]]) -> LackReason:
         """What stands between it and more; what it does not bid for is no reason."""
         offers = [quote for quote in view.quotes.values() if quote.rate is not None]
         cheapest = min((quote.rate or 0 for quote in offers), default=0)
@@ -400,7 +427,8 @@ class Writing:
             return "budget"
         if not bid_for:
             return "no_bid"
-        is_free = any(quote.idle for quote in offers if quote.scope in bid_for)
+        quotes = (_quote(view, scope, count) for scope, count in bid_for)
+        is_free = any(quote.idle for quote in quotes if quote is not None)
         return "dear" if is_free else "outbid"
 
 
@@ -410,6 +438,15 @@ def _at_us(entry: AppState | Moved | AdapterTurn | LogLine) -> int:
 
 def _bid(view: MarketView, order: tuple[str, int, int, int], why: str) -> Bid:
     scope, price, limit, count = order
-    quote = view.quotes.get(scope)
+    quote = _quote(view, scope, count)
     rate, is_free = (None, False) if quote is None else (quote.rate, quote.idle)
     return Bid(scope, price, limit, why, rate, is_free, count)
+
+
+def _quote(view: MarketView, scope: str, count: int) -> Quoted | None:
+    """Of so many nodes there, as far as it was seen."""
+    if count == 1:
+        return view.quotes.get(scope)
+    asked = (ask for ask in view.gang_quotes if (ask.scope, ask.count) == (scope, count))
+    ask: GangAsk | None = next(asked, None)
+    return None if ask is None else view.gang_quotes[ask]
