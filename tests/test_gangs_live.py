@@ -113,9 +113,7 @@ def test_a_block_is_called_saves_and_releases(ada: Client, bob: Client) -> None:
         assert (held.resource, held.called_for) == (summons.resource, "outbid")
         assert held.cause == "notice" and held.rate == held.limit == 3_000_000
         (promise,) = bob.promises()
-        assert promise == Promise(
-            summons.resource, "bob", "b", summons.until, 5_000_000, 4_000_000
-        )
+        assert promise == Promise(summons.resource, "bob", "b", summons.until, 5_000_000, 4_000_000)
         assert ada.promises() == () and bob.orders() == ()
         gpus.release()
         assert gpus.wait_called(1) is None and gpus.wait_lost(1) is None

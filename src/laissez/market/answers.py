@@ -38,9 +38,7 @@ def promise_of(leaf: Leaf) -> Promise | None:
     if call is None or call.order is None:
         return None
     order, commit = call.order, leaf.parent.tree.guard.commit or 0
-    return Promise(
-        leaf.path, order.tenant, order.id, call.until, order.limit, order.price, commit
-    )
+    return Promise(leaf.path, order.tenant, order.id, call.until, order.limit, order.price, commit)
 
 
 def safe_until(leaf: Leaf) -> int | None:
