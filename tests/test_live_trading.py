@@ -165,6 +165,7 @@ def test_tenants_and_operator_trade_by_themselves(tmp_path: Path) -> None:
 
 
 def _play(stage: Stage, operator: Client, url: str, operator_token: str) -> None:
+    operator.set_guard("gpu", notice="4s", commit="4s")
     for row, floor in (("r1", "2.00"), ("r2", "2.333333")):
         operator.set_floor(f"gpu/{row}", floor)
         for number in range(3):
@@ -226,6 +227,10 @@ def _check_explained(stage: Stage, operator: Client) -> None:
         if each.old is not None:
             [lost] = _lines(logs[each.old], "lost", each)
             assert lost["why"] and lost["reason"] == each.reason, lost
+    [called] = [line for line in logs["patient"] if line["what"] == "called"]
+    [left] = [line for line in logs["patient"] if line["what"] == "lost"][:1]
+    assert (called["resource"], left["reason"]) == (left["resource"], "relinquished")
+    assert called["at_us"] < left["at_us"] < called["until_us"], "it was ready, and left"
     assert {each.old for each in moved if each.old is not None} == {"cheap", "patient"}
     raised = [line for line in stage.log("power") if line["what"] == "floor"]
     assert any(line["scope"] == "gpu/r1" and "power" in line["why"] for line in raised)
