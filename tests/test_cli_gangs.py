@@ -202,8 +202,12 @@ def test_who_waits_for_several_sees_why_and_may_go(market: Market) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("--count", "9", "--within", "rack"), "domain_too_small", "coarser is --within zone"),
-        (("--count", "2", "--within", "gpu"), "domain_too_small", "coarser is --within host"),
+        (("--count", "9", "--within", "rack"), "domain_too_small", "coarser level: h100, zone"),
+        (
+            ("--count", "2", "--within", "gpu"),
+            "domain_too_small",
+            ": h100, zone, rack, host",
+        ),
         (("--count", "4", "--within", "hosst"), "bad_within", "did you mean host?"),
         (("--count", "2000"), "bad_count", "--separately places 2,000 single orders"),
     ],

@@ -474,3 +474,41 @@ def test_bonds_hold_whatever_happens(
         live = {order.order for who in "abc" for order in book.orders(who)}
         assert set(market.venue.together.state.waiting) <= live
     market.check()
+
+
+# --- in what words it is refused ------------------------------------------------------------------
+
+
+def sentence(played: Played, count: int, within: int | str | None, scope: str = "h") -> str:
+    """Alike for an order that names a level and for one that counts."""
+    refused = played.tell(gang(1, "a", "no", count, within, scope=scope))[-1]
+    assert isinstance(refused, Rejected)
+    if not isinstance(within, str):
+        place = Place(1, "a", "a/no", scope, None, 100, None, count, within)
+        assert played.tell(place) == [refused]
+    return refused.message
+
+
+def test_refusals_name_levels() -> None:
+    """What is too small or no level is said in the names that people gave, if they gave some."""
+    played = cluster()
+    for within in ("nvlink", 3):
+        assert sentence(played, 3, within) == (
+            "the domains of level 'nvlink' under 'h' have at most 2 resources, and 3 are asked "
+            "for; ask for fewer, or within a coarser level: h, rack"
+        )
+    assert sentence(played, 9, None) == (
+        "'h' has at most 8 resources, and 9 are asked for; ask for fewer"
+    )
+    assert sentence(played, 5, None, "h/r0") == (
+        "'h/r0' has at most 4 resources, and 5 are asked for; ask for fewer, or in a wider scope"
+    )
+    for within, shown in ((1, "1"), ("h", "'h'"), (9, "9")):
+        assert sentence(played, 2, within, "h/r0") == (
+            f"within {shown} is no level at or under 'h/r0'; give one of rack, nvlink"
+        )
+    assert "give one of rack, nvlink, gpu" in sentence(played, 2, "nvlonk")
+    played.tell(SetLevels(1, "h", ()))
+    assert "the domains of 3 names under 'h' have" in sentence(played, 3, 3)
+    assert "from 1 to 4" in sentence(played, 3, 9)
+    played.check()

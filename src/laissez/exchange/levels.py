@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from laissez.market.checks import MAX_DEPTH, CommandRefused, is_path, shown
-from laissez.model import Code, ServiceCode
+from laissez.model import Code, Rejected, ServiceCode
+from laissez.model.sentences import OR_COARSER, domains_have
 
 LevelNames = dict[str, tuple[str, ...]]
 
@@ -56,3 +57,31 @@ def names_within(levels: LevelNames, scope: str, within: int | str | None) -> in
         Code.BAD_WITHIN,
         f"there is no level {shown(within)} in {shown(tree)}; give one of {', '.join(known)}",
     )
+
+
+def in_names(
+    levels: LevelNames, scope: str, within: int | str | None, refused: Rejected
+) -> Rejected:
+    """The market's refusal of a gang, which counts names, in the names of levels; as it is where
+    they are not known."""
+    tree = scope.partition("/")[0]
+    names, coarsest = [tree, *levels.get(tree, ())], scope.count("/") + 1
+    at_or_under = names[coarsest - 1 : -1]  # in the last there are no several
+    try:
+        domain = names_within(levels, scope, within) or coarsest
+    except CommandRefused:
+        return refused
+    message = refused.message
+    if refused.code == Code.BAD_WITHIN and at_or_under:
+        message = (
+            f"within {shown(within)} is no level at or under {scope!r}; give one of "
+            f"{', '.join(at_or_under)}"
+        )
+    elif refused.code == Code.DOMAIN_TOO_SMALL and domain == coarsest:
+        message = message.replace(domains_have(domain, scope), f"{scope!r} has")
+        message = message.replace(OR_COARSER, ", or in a wider scope" if "/" in scope else "")
+    elif refused.code == Code.DOMAIN_TOO_SMALL and domain <= len(names):
+        named = f"the domains of level {names[domain - 1]!r} under {scope!r} have"
+        coarser = f"{OR_COARSER}: {', '.join(names[coarsest - 1 : domain - 1])}"
+        message = message.replace(domains_have(domain, scope), named).replace(OR_COARSER, coarser)
+    return Rejected(refused.at, refused.code, message)

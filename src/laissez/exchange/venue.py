@@ -23,7 +23,7 @@ from typing import ClassVar
 import msgspec
 
 from laissez.exchange.drains import Drains, upwards
-from laissez.exchange.levels import LevelNames, names_within, wrong_levels
+from laissez.exchange.levels import LevelNames, in_names, names_within, wrong_levels
 from laissez.exchange.records import (
     Cordon,
     EndToken,
@@ -135,6 +135,14 @@ class Venue:
 
     def apply(self, record: Record) -> tuple[Event, ...]:
         """Execute one record; everything that happened, in order."""
+        events = self._apply(record)
+        if _is_refused(events) and isinstance(record, Place | PlaceNamed) and record.count > 1:
+            refused = events[-1]
+            assert isinstance(refused, Rejected)
+            return (*events[:-1], in_names(self.levels, record.scope, record.within, refused))
+        return events
+
+    def _apply(self, record: Record) -> tuple[Event, ...]:
         if isinstance(record, _RIGHTS_RECORDS):
             self.rights.apply(record)
             return ()

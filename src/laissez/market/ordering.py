@@ -38,6 +38,7 @@ from laissez.market.topology import know_scope
 from laissez.model.commands import Amend, Cancel, Place
 from laissez.model.events import Amended, Cancelled, Event, Expired, Placed
 from laissez.model.refusals import Code
+from laissez.model.sentences import OR_COARSER, domains_have
 
 
 def place(state: State, command: Place, events: list[Event]) -> None:
@@ -142,11 +143,10 @@ def _domains_of_gang(state: State, command: Place, node: Leaf | Scope) -> int:
     if isinstance(node, Scope) and within < finest:
         largest = level_at(state, node, within).largest_under(node)
     if largest < count:
-        what = f"the domains of {within} names under {scope!r} have"
         raise CommandRefused(
             Code.DOMAIN_TOO_SMALL,
-            f"{what} at most {max(largest, 1)} resources, and {count} are asked for; ask for "
-            "fewer, or within a coarser level",
+            f"{domains_have(within, scope)} at most {max(largest, 1)} resources, and {count} are "
+            f"asked for; ask for fewer{OR_COARSER}",
         )
     return within
 

@@ -65,3 +65,10 @@ def nothing_to_order(scope: Any) -> str:
 
 def nothing_under(scope: str) -> str:
     return f"there is no resource under {scope!r}; give a scope that has some"
+
+
+OR_COARSER = ", or within a coarser level"
+
+
+def domains_have(within: int, scope: str) -> str:
+    return f"the domains of {within} names under {scope!r} have"

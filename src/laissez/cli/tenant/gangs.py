@@ -78,17 +78,10 @@ def check_terms(
 
 
 def level_hint(levels: NamedLevels, scope: str, within: int | str | None, code: str) -> str:
-    """What to say beside a refusal because of a level or of how many there are in it."""
-    known = levels_for_several(levels, scope)
-    if code == Code.BAD_WITHIN and known:
-        meant = did_you_mean(within, known) if isinstance(within, str) else ""
-        return meant or f"; by name: {', '.join(known)}"
-    names = within_of(levels, scope, within)
-    if code == Code.DOMAIN_TOO_SMALL and names is not None and known:
-        coarser = known[: max(0, names - names_in(scope))]
-        wider = f", and coarser is --within {coarser[-1]}" if coarser else ""
-        return f"; it was to be {in_one(levels, scope, within)}{wider}"
-    return ""
+    """Beside a refusal because of a level: the one that may have been meant."""
+    if code != Code.BAD_WITHIN or not isinstance(within, str):
+        return ""
+    return did_you_mean(within, levels_for_several(levels, scope))
 
 
 @contextmanager
