@@ -52,7 +52,7 @@ class ContractLook(msgspec.Struct, frozen=True):
 
 LOOKS = {
     "market": ContractLook("#d55e00", "*"),
-    "with_map": ContractLook("#cc79a7", "X", "-", "++"),
+    "with_map": ContractLook("#cc79a7", "X", "-", "oo"),
     "fcfs": ContractLook("#0072b2", "o", "--", "///"),
     "fcfs_p": ContractLook("#56b4e9", "s", "-.", "\\\\\\"),
     "fair": ContractLook("#009e73", "^", ":", "..."),

@@ -117,6 +117,8 @@ class SizedOutcome(msgspec.Struct, frozen=True):
     mean_retention: float
     utilisation: float
     wasted_projects: float
+    cost_dollars: float
+    """Of all tenants together."""
     starved_by_size: dict[str, float]
     """By how many nodes a job needs; of sizes that come."""
 
@@ -175,6 +177,7 @@ def run_play(task: SizedPlay, data: Path | None) -> SizedOutcome:
         mean_retention=metrics.mean_retention,
         utilisation=metrics.utilisation,
         wasted_projects=metrics.wasted_projects,
+        cost_dollars=metrics.total_cost_dollars,
         starved_by_size={size: fmean(each) for size, each in sizes.items()},
     )
 
@@ -284,7 +287,7 @@ def tell(report: SizedReport) -> Iterator[FigureTable | str]:
             (
                 "",
                 *("retention,\nfixed size", "retention,\nothers", "retention,\nall"),
-                *("nodes\nheld", "projects'\nwork lost"),
+                *("nodes\nheld", "projects'\nwork lost", "all pay,\n$"),
             ),
             tuple(
                 (
@@ -297,6 +300,7 @@ def tell(report: SizedReport) -> Iterator[FigureTable | str]:
                         )
                     ),
                     _shown(its["wasted_projects"], 1, digits=2),
+                    _shown(its["cost_dollars"], 1, digits=0),
                 )
                 for name, its in by_contract.items()
             ),
