@@ -28,10 +28,11 @@ from laissez.model import (
     Rates,
     Resync,
     Uncalled,
+    Unpromised,
 )
 from laissez.runners.waiting import abandon
 
-STIRRING = (Filled, Lost, Called, Uncalled, Promised)
+STIRRING = (Filled, Lost, Called, Uncalled, Promised, Unpromised)
 """What an adapter steps for at once."""
 
 
