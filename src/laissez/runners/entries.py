@@ -166,7 +166,7 @@ def _left(entry: RunnerEntry) -> str:
 
 
 def _place(entry: RunnerEntry) -> str:
-    if entry.count is not None:
+    if entry.count is not None and entry.count > 1:
         many = f"order {entry.count} together under {entry.scope} ({entry.order})"
         return f"{many}, each up to {_rate(entry.limit)}"
     return (
