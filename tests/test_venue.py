@@ -337,7 +337,7 @@ def test_what_is_given_back_under_a_cordon_leaves() -> None:
         "Transferred",
         "ResourceWithdrawn",
     ]
-    assert events[1] == Transferred(2, "h/0", "ada", None, None, "withdrawn")
+    assert events[1] == Transferred(2, "h/0", "ada", None, None, "relinquished")
     assert venue.market.resources() == ()
     assert venue.apply(Uncordon(3, "h"))[1:] == (
         Transferred(3, "h/0", None, "bob", "bob/1", "idle"),

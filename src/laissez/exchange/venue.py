@@ -219,9 +219,9 @@ class Venue:
         if (
             isinstance(record, Relinquish)
             and record.resource in self.market.holdings(record.tenant)
-            and self._cordon_over(record.resource)
+            and self._is_taken_out_when_released(record.resource)
         ):
-            return self._followed(self._take_out(record.resource))
+            return self._followed(self._take_out(record.resource, is_given_up=True))
         if isinstance(record, SetGuard):
             return self._set_guard(record)
         gives_promise_back = (
@@ -271,8 +271,9 @@ class Venue:
         """Release what is held, or promised, for somebody who need not be there."""
         if not self.market.resources(resource):
             return ()
-        if self.market.owner(resource) == tenant and self._cordon_over(resource):
-            return self._take_out(resource)
+        is_held = self.market.owner(resource) == tenant
+        if is_held and self._is_taken_out_when_released(resource):
+            return self._take_out(resource, is_given_up=True)
         self.released.append(resource)
         events = self.market.apply(Relinquish(self.market.now, tenant, resource))
         return tuple(event for event in events if not isinstance(event, Rejected))
@@ -283,11 +284,15 @@ class Venue:
             return self._take_out(resource)
         return ()
 
-    def _take_out(self, resource: str) -> tuple[Event, ...]:
+    def _is_taken_out_when_released(self, resource: str) -> bool:
+        """Under a cordon nobody wins what is given up, but what is promised is kept."""
+        return bool(self._cordon_over(resource)) and self.market.promised_order(resource) is None
+
+    def _take_out(self, resource: str, *, is_given_up: bool = False) -> tuple[Event, ...]:
         scope = self._cordon_over(resource)
         assert scope is not None
         self.cordons[scope][resource] = tuple(sorted(self.market.attributes(resource).items()))
-        return self.market.withdraw_amid(resource)
+        return self.market.withdraw_amid(resource, is_given_up=is_given_up)
 
     def _cordon_over(self, resource: str) -> str | None:
         """The finest cordoned scope that covers a resource."""

@@ -50,14 +50,23 @@ class Notes:
     """What the present command has done so far that could make a gang fit.
 
     `freer` are leaves that some gang may find open that did not before, each with the ask that it
-    had; `searches` gangs to be looked at whatever happened to leaves.
+    had. `searches` are gangs to be looked at, each with the domains in which it may fit now: before
+    the command it fitted nowhere. None is all of them.
     """
 
     __slots__ = ("freer", "searches")
 
     def __init__(self) -> None:
         self.freer: dict[Leaf, int] = {}
-        self.searches: dict[Gang, None] = {}
+        self.searches: dict[Gang, dict[Scope, None] | None] = {}
+
+    def search(self, gang: Gang, domains: dict[Scope, None] | None) -> None:
+        """Look at a gang, in these domains too."""
+        known = self.searches.get(gang, domains)
+        if known is None or domains is None:
+            self.searches[gang] = None
+        else:
+            self.searches[gang] = known | domains
 
 
 def rung_of(count: int) -> int:

@@ -56,6 +56,7 @@ def uncall(state: State, leaf: Leaf, events: list[Event]) -> int | None:
     counted = metered(leaf, now) - ended.reading
     if ended.since < now:
         leaf.past_calls = (*leaf.past_calls, (ended.since, now, leaf.limit, counted))
+        state.calls_kept += 1
     leaf.call = None
     if not ended.over:
         state.agenda.note_dead()

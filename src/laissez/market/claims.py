@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from laissez.market.book import Order
 from laissez.market.calls import call, drop_promise
-from laissez.market.gangs import FittingGang, best_candidate, choose, collect, rank
+from laissez.market.gangs import FittingGang, InVain, best_candidate, choose, collect, rank
 from laissez.market.handover import hand_over, remove_order
 from laissez.market.nodes import Leaf
 from laissez.market.path import books_and_winner, floor_at, uncapped_rate
@@ -48,16 +48,18 @@ def lose(state: State, leaf: Leaf, reason: Reason, events: list[Event]) -> None:
 
 def _lose_to_floor(state: State, leaf: Leaf, events: list[Event]) -> None:
     """A call by a floor promises nothing; only who follows with an order of its own stays."""
-    books, order = books_and_winner(leaf)
-    candidate = best_candidate(state, leaf, order) if state.levels else None
-    if candidate is not None and leaf in candidate.leaves:
-        if candidate.gang.tenant == leaf.owner:
-            fill(state, candidate, events, freed=leaf, reason="floor")
-            return
-    elif order is not None and order.tenant == leaf.owner:
+    while True:
+        books, order = books_and_winner(leaf)
+        candidate = best_candidate(state, leaf, order) if state.levels else None
+        if candidate is None or leaf in candidate.leaves:
+            break
+        fill(state, candidate, events)  # it fits elsewhere, and the leaf is offered again
+    if candidate is not None and candidate.gang.tenant == leaf.owner:
+        fill(state, candidate, events, freed=leaf, reason="floor")
+    elif candidate is None and order is not None and order.tenant == leaf.owner:
         hand_over(state, leaf, order, "floor", events, books)
-        return
-    call(state, leaf, "floor", None, events)
+    else:
+        call(state, leaf, "floor", None, events)
 
 
 def displace(state: State, leaf: Leaf, newcomer: Order | None, events: list[Event]) -> Order | None:
@@ -123,15 +125,17 @@ def fill_gangs(state: State, events: list[Event]) -> None:
         if not notes.searches:
             return
         searches, notes.searches = notes.searches, {}
+        in_vain = InVain()
         for gang in sorted(searches, key=rank):
-            del searches[gang]
+            among = searches.pop(gang)
             # At the instant of its end a gang is dead before all else, also before that is said.
             is_over = not gang.live or gang.expires == state.now
-            leaves = None if is_over else choose(state, gang)
+            leaves = None if is_over else choose(state, gang, among=among, in_vain=in_vain)
             if leaves is not None:
                 fill(state, FittingGang(gang, leaves), events)
                 break
-        notes.searches |= searches
+        for gang, domains in searches.items():
+            notes.search(gang, domains)
 
 
 # What was promised ----------------------------------------------------------------------------

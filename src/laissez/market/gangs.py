@@ -28,7 +28,7 @@ from laissez.market.path import floor_at, rate_for
 from laissez.market.state import State
 from laissez.market.steps import NEVER
 
-FEW_LEAVES = 64
+FEW_LEAVES = 1_024
 """Up to so many leaves of a tenant are noted one by one when an order of its own is gone."""
 
 Position = tuple[int, ...]
@@ -161,7 +161,7 @@ def collect(state: State) -> None:
                 if gang.limit < ask or gang.limit < ask_of_all:
                     break
                 if is_within(domain.path, gang.scope):
-                    notes.searches[gang] = None
+                    notes.search(gang, {domain: None})
 
 
 # Which gang -----------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> FittingGan
     least = floor_at(leaf)
     if beyond is not None and beyond.limit > least:
         least = beyond.limit
-    gangs: dict[Gang, None] = {}
+    gangs: dict[Gang, dict[Scope, None] | None] = {}
     for level in levels.values():
         domain = level.domain_of(leaf)
         if domain is not None:
@@ -188,18 +188,25 @@ def best_candidate(state: State, leaf: Leaf, beyond: Order | None) -> FittingGan
     # What this command has done before may have made a gang fit, here or anywhere: it comes first,
     # too, if it is the best.
     collect(state)
-    gangs |= dict.fromkeys(gang for gang in state.notes.searches if gang.live)
+    for gang, domains in state.notes.searches.items():
+        if gang.live:
+            gangs[gang] = domains
+    in_vain = InVain()
     for gang in sorted(gangs, key=rank):
         if beyond is not None and rank(gang) > rank(beyond):
             break
-        leaves = choose(state, gang, leaf)
+        leaves = choose(state, gang, leaf, among=gangs[gang], in_vain=in_vain)
         if leaves is not None:
             return FittingGang(gang, leaves)
     return None
 
 
 def _gangs_it_completes(
-    level: GangLevel, domain: Scope, leaf: Leaf, least: int, gangs: dict[Gang, None]
+    level: GangLevel,
+    domain: Scope,
+    leaf: Leaf,
+    least: int,
+    gangs: dict[Gang, dict[Scope, None] | None],
 ) -> None:
     """The gangs that may fit into a domain, once a leaf of it counts as idle."""
     wanted = None
@@ -213,7 +220,7 @@ def _gangs_it_completes(
             if gang.limit < ask or gang.limit < least:
                 break
             if is_within(domain.path, gang.scope):
-                gangs[gang] = None
+                gangs[gang] = {}
 
 
 # Which leaves ---------------------------------------------------------------------------------
@@ -224,10 +231,71 @@ def could_fit(state: State, gang: Gang) -> bool:
     return choose(state, gang, despite_orders=True) is not None
 
 
-def choose(
-    state: State, gang: Gang, freed: Leaf | None = None, *, despite_orders: bool = False
+class InVain:
+    """Domains in which gangs were tried that did not fit, while nothing changes.
+
+    Where a gang does not fit, no other of its tenant does that wants as many leaves or more and
+    follows no further: however many of them wait, one of them is tried.
+    """
+
+    __slots__ = ("_tried",)
+
+    def __init__(self) -> None:
+        self._tried: dict[tuple[Scope, str], list[tuple[int, int]]] = {}
+
+    def knows(self, domain: Scope, gang: Gang) -> bool:
+        tried = self._tried.get((domain, gang.tenant), ())
+        return any(gang.limit <= limit and gang.count >= count for limit, count in tried)
+
+    def add(self, domain: Scope, gang: Gang) -> None:
+        self._tried.setdefault((domain, gang.tenant), []).append((gang.limit, gang.count))
+
+
+def choose_among(
+    state: State, gang: Gang, domains: Iterable[Scope], freed: Leaf | None, in_vain: InVain
 ) -> list[Leaf] | None:
-    """The leaves that a gang takes, in tree order, if some domain suits it."""
+    """The same of a few domains."""
+    top = state.nodes[gang.scope]
+    assert isinstance(top, Scope)
+    level = state.levels[top.tree.name][gang.within]
+    best: tuple[int, int, Position] | None = None
+    leaves: list[Leaf] | None = None
+    for domain in domains:
+        if in_vain.knows(domain, gang):
+            continue
+        has_freed = freed is not None and is_within(freed.path, domain.path)
+        fit = _fit(state, level, domain, gang, freed if has_freed else None, False)
+        if fit is None:
+            in_vain.add(domain, gang)
+        else:
+            value = (fit.taken, fit.idle, _position(domain, top))
+            if best is None or value < best:
+                best, leaves = value, fit.leaves
+    return leaves
+
+
+def choose(
+    state: State,
+    gang: Gang,
+    freed: Leaf | None = None,
+    *,
+    among: Iterable[Scope] | None = None,
+    in_vain: InVain | None = None,
+    despite_orders: bool = False,
+) -> list[Leaf] | None:
+    """The leaves that a gang takes, in tree order, if some domain suits it.
+
+    If it is known in which domains it may fit, `among`, only these are looked at, and that of
+    `freed`.
+    """
+    if among is not None:
+        domains = dict.fromkeys(among)
+        if freed is not None and is_within(freed.path, gang.scope):
+            level = state.levels[freed.parent.tree.name][gang.within]
+            of_it = level.domain_of(freed)
+            if of_it is not None:
+                domains[of_it] = None
+        return choose_among(state, gang, domains, freed, in_vain or InVain())
     top, limit = state.nodes[gang.scope], gang.limit
     assert isinstance(top, Scope)
     floor = floor_at(top)

@@ -103,6 +103,7 @@ def _end_holding(
             state.agenda.note_dead()
         leaf.call = None
     if leaf.past_calls:
+        state.calls_kept -= len(leaf.past_calls)
         leaf.past_calls = ()
     leaf.owner = None
     leaf.limit = 0

@@ -30,6 +30,7 @@ from laissez.market.operating import (
     set_floor,
     set_guard,
     settle,
+    take_back,
     withdraw,
 )
 from laissez.market.ordering import amend, cancel, place
@@ -108,12 +109,18 @@ class Market:
             events.append(Rejected(at, refused.code, refused.message))
         return tuple(events)
 
-    def withdraw_amid(self, path: str) -> Events:
-        """Take a resource out at the present instant, and leave what has yet to act at it ahead."""
+    def withdraw_amid(self, path: str, *, is_given_up: bool = False) -> Events:
+        """Take a resource out at the present instant, and leave what has yet to act at it ahead.
+
+        `is_given_up`: its holder wants it so, and owes what it would owe for relinquishing it.
+        """
         state = self._state
         events: list[Event] = []
         try:
-            withdraw(state, Withdraw(state.now, path), events)
+            if is_given_up:
+                take_back(state, path, events)
+            else:
+                withdraw(state, Withdraw(state.now, path), events)
             if state.levels:
                 fill_gangs(state, events)
         except CommandRefused as refused:
@@ -345,7 +352,7 @@ class Market:
         """The called resources that a tenant will have, and when at the latest."""
         account = self._state.accounts.get(tenant)
         promised = {} if account is None else account.promises
-        return {path: leaf.call.until for path, leaf in promised.items() if leaf.call is not None}
+        return {path: leaf.call.until for path, leaf in sorted(promised.items()) if leaf.call}
 
     def promised_order(self, path: str) -> str | None:
         """The id of the order to which a called resource is promised; None if to none."""
@@ -357,9 +364,10 @@ class Market:
         return promise_of(self._leaf(path))
 
     def steps_remembered(self) -> int:
-        """How many changes of pressure are kept to explain what is open."""
+        """How many changes of pressure, and calls, are kept to explain what is open."""
         books = (node.book for node in self._state.nodes.values())
-        return sum(len(book.steps) for book in books if book is not None)
+        steps = sum(len(book.steps) for book in books if book is not None)
+        return steps + self._state.calls_kept
 
     def resources(self, scope: str | None = None) -> tuple[str, ...]:
         """The resources under a scope, or all of them, in tree order."""

@@ -41,7 +41,14 @@ from laissez.market.summaries import idle_changed, pressure_changed
 from laissez.market.timers import FLOOR_STEP
 from laissez.market.topology import add_leaf, forget_if_blank, know_scope, remove_leaf, tree_named
 from laissez.model.commands import AddResource, SetFloor, SetGuard, Settle, Withdraw
-from laissez.model.events import Event, FloorSet, GuardSet, ResourceAdded, ResourceWithdrawn
+from laissez.model.events import (
+    Event,
+    FloorSet,
+    GuardSet,
+    Reason,
+    ResourceAdded,
+    ResourceWithdrawn,
+)
 from laissez.model.refusals import Code
 from laissez.model.values import MAX_TIME
 
@@ -107,12 +114,20 @@ def _check_attributes(attributes: object) -> None:
 
 
 def withdraw(state: State, command: Withdraw, events: list[Event]) -> None:
-    leaf = known_leaf(state, command.resource)
+    _take_out(state, known_leaf(state, command.resource), "withdrawn", events)
+
+
+def take_back(state: State, resource: str, events: list[Event]) -> None:
+    """Its holder gives a resource up, which leaves the market: what leaving costs is owed."""
+    _take_out(state, known_leaf(state, resource), "relinquished", events)
+
+
+def _take_out(state: State, leaf: Leaf, reason: Reason, events: list[Event]) -> None:
     promised = None
     if leaf.owner is not None:
         if leaf.call is not None and leaf.call.order is not None:
             promised = drop_promise(state, leaf)
-        hand_over(state, leaf, None, "withdrawn", events)
+        hand_over(state, leaf, None, reason, events)
     remove_leaf(state, leaf)
     events.append(ResourceWithdrawn(state.now, leaf.path))
     if promised is not None:
@@ -354,6 +369,7 @@ def settle(state: State, command: Settle, events: list[Event]) -> None:
                 events.append(settle_holding(state, leaf, books, MeterUpdater(books, state.now)))
                 leaf.since = leaf.oldest = state.now
                 leaf.reading = 0
+                state.calls_kept -= len(leaf.past_calls)
                 leaf.past_calls = ()
                 if leaf.call is not None:
                     leaf.call.since, leaf.call.reading = state.now, 0

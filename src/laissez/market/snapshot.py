@@ -323,6 +323,7 @@ def _rebuild_node(state: State, saved: NodeState) -> None:
             state.account(order.tenant).promises[leaf.path] = leaf
             state.promised[order.id] = state.promised.get(order.id, 0) + 1
     leaf.past_calls = saved.past_calls
+    state.calls_kept += len(saved.past_calls)
 
 
 def _known_scope(state: State, path: str) -> Leaf | Scope:

@@ -54,12 +54,14 @@ class Account:
 
 class State:
     """`promised` counts the promises that stand per order: until the last is over, its id is
-    taken. `levels` are where gangs wait, per tree and length of path; `notes` is what the present
-    command has done that could make a gang fit (see `gangs`)."""
+    taken. `calls_kept` counts calls that are over and yet to be explained. `levels` are where gangs
+    wait, per tree and length of path; `notes` is what the present command has done that could make
+    a gang fit (see `gangs`)."""
 
     __slots__ = (
         "accounts",
         "agenda",
+        "calls_kept",
         "levels",
         "nodes",
         "notes",
@@ -80,6 +82,7 @@ class State:
         self.trees: dict[str, GuardedTree] = {}
         self.orders: dict[str, Order] = {}
         self.promised: dict[str, int] = {}
+        self.calls_kept = 0
         self.accounts: dict[str, Account] = {}
         self.agenda = agenda
         self.revenue_settled = 0
