@@ -227,6 +227,8 @@ def test_a_short_run_measures_the_victim(
 
 # The doors ----------------------------------------------------------------------------------------
 
+TRIES = 10
+
 DOORS = {
     "no_token": "strangers",
     "strange_handshakes": "strangers",
@@ -281,7 +283,10 @@ def test_at_the_doors_nobody_gets_more_than_is_paid_for(
                 assert done.amount == 0
                 with RawSocket(service.url, service.secrets["victim"]) as again:
                     assert isinstance(again.ask(AskStatus()), Reply)
-            forgive(service, payer)
             before = len(accepted)
-            done = PROGRAMS[program](plan)
+            for _ in range(TRIES):  # on a busy machine little is answered in so short a time
+                forgive(service, payer)
+                done = PROGRAMS[program](plan)
+                if done.amount > 0:
+                    break
             assert len(accepted) > before and done.amount > 0
