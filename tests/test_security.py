@@ -413,6 +413,23 @@ def test_a_tenant_has_a_bounded_number_of_orders(tmp_path: Path) -> None:
             assert isinstance(ada.ask(PlaceOrder("h100", 1)), Answer)
 
 
+def test_a_tenant_has_a_bounded_number_of_gangs(tmp_path: Path) -> None:
+    """Others pay a little for each that waits. Those that are under way at once count, too."""
+    settings = Settings(limits=Limits(gangs=3))
+    with served(tmp_path, *NAMES, settings=settings) as exchange:
+        with dial(exchange, "operator") as operator:
+            for leaf in range(2):
+                operator.ask(OfferResource(f"h100/a/g{leaf}"))
+            operator.ask(ChangeFloor("h100", 7))
+        with dial(exchange, "ada") as ada:
+            asked = ada.send(*[PlaceOrder("h100", limit=1, count=2)] * 5)
+            answers = ada.answers(asked)
+            told = [answers[each] for each in asked]
+            assert [isinstance(each, Answer) for each in told] == [True] * 3 + [False] * 2
+            assert refusal(told[-1]) == "too_many_orders"
+            assert isinstance(ada.ask(PlaceOrder("h100", 1)), Answer)
+
+
 @pytest.mark.parametrize(
     ("name", "request_of_it"),
     [

@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from laissez.exchange.access import Principal
 from laissez.exchange.levels import LEVEL_NAME, wrong_levels
+from laissez.exchange.tickets import UnderWay
 from laissez.market import Market, checks
 from laissez.model import (
     AmendOrder,
@@ -99,10 +100,10 @@ def check_instruction(
 
 
 def check_form(
-    caller: Principal, market: Market, request_id: int, do: Instruction, placing: int
+    caller: Principal, market: Market, request_id: int, do: Instruction, under_way: UnderWay
 ) -> Refused | None:
-    """Is it a change that this market could make, and is there room for it? `placing` are orders
-    of this tenant that are under way: each may come to rest."""
+    """Is it a change that this market could make, and is there room for it? Orders of this tenant
+    that are under way count: each may come to rest."""
     check = _FORMS.get(type(do))
     if check is not None:
         try:
@@ -112,12 +113,22 @@ def check_form(
     if type(do) is PlaceOrder:
         if do.count > caller.limits.gang_most:
             return too_many(request_id, caller, do.count)
+        placing = under_way.placing(caller.name)
         if market.order_count(caller.name) + placing >= caller.limits.orders:
             return Refused(
                 request_id,
                 ServiceCode.TOO_MANY_ORDERS,
                 f"a tenant may have {caller.limits.orders} orders at a time; cancel some first",
             )
+        if do.count > 1:
+            gangs = market.gang_count(caller.name) + under_way.placing_gangs(caller.name)
+            if gangs >= caller.limits.gangs:
+                return Refused(
+                    request_id,
+                    ServiceCode.TOO_MANY_ORDERS,
+                    f"a tenant may have {caller.limits.gangs} orders for several at once waiting; "
+                    "cancel some first",
+                )
         if do.price is None and do.count == 1:  # a gang has no price
             return check_price(caller, market, request_id, do)
     return None

@@ -51,8 +51,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What one token may use; all of a tenant's together may use `tokens_worth` times as much.
 
     Bytes and work are what a request of the allowance comes with on average. `orders` may rest
-    and `unread_bytes` may wait to be read, of a tenant; an order or a quote is for `gang_most`
-    resources at most.
+    (`gangs` of them for several at once) and `unread_bytes` may wait to be read, of a tenant; an
+    order or a quote is for `gang_most` resources at most.
     """
 
     requests_per_s: AtLeastOne = 1_000
@@ -62,6 +62,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     work_us_per_request: AtLeastOne = 250
     tokens_worth: AtLeastOne = 2
     orders: AtLeastOne = 20_000
+    gangs: AtLeastOne = 256
     gang_most: AtLeastOne = 1_024
     unread_bytes: AtLeastOne = 16 << 20
 

@@ -189,8 +189,7 @@ class Exchange:
         if refused is None and ticket.key is not None and self._is_repeated(ticket, ticket.key):
             return
         if refused is None:
-            placing = self._under_way.placing(caller.name)
-            refused = check_form(caller, self.market, request_id, do, placing)
+            refused = check_form(caller, self.market, request_id, do, self._under_way)
         if refused is None and self._is_full():
             refused = no_room(request_id, self.closed)
         if refused is not None:

@@ -8,6 +8,7 @@ placed counts as one that rests, so that no more are on their way than may.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Protocol
 
 import msgspec
@@ -64,12 +65,17 @@ class UnderWay:
     def __init__(self) -> None:
         self._by_name: dict[tuple[str, str], Ticket] = {}
         self._repeated: dict[tuple[str, str], list[Ticket]] = {}
-        self._placing: dict[str, int] = {}
+        self._placing: Counter[str] = Counter()
+        self._placing_gangs: Counter[str] = Counter()
         self.repeated_count = 0
 
     def placing(self, tenant: str) -> int:
         """How many orders a tenant is about to place."""
-        return self._placing.get(tenant, 0)
+        return self._placing[tenant]
+
+    def placing_gangs(self, tenant: str) -> int:
+        """How many of them are for several at once."""
+        return self._placing_gangs[tenant]
 
     def find(self, name: tuple[str, str]) -> Ticket | None:
         """The ticket that came with a key first."""
@@ -79,8 +85,7 @@ class UnderWay:
         if ticket.name is not None:
             self._by_name[ticket.name] = ticket
         if type(ticket.do) is PlaceOrder:
-            tenant = ticket.caller.name
-            self._placing[tenant] = self._placing.get(tenant, 0) + 1
+            self._count(ticket.do, ticket.caller.name, 1)
 
     def add_repeated(self, name: tuple[str, str], ticket: Ticket) -> None:
         """A ticket that waits for what becomes of the first with its key."""
@@ -90,7 +95,7 @@ class UnderWay:
     def end(self, ticket: Ticket) -> tuple[Ticket, ...]:
         """A ticket is under way no longer; it, and those that waited for the same answer."""
         if type(ticket.do) is PlaceOrder:
-            self._note_placed(ticket.caller.name)
+            self._count(ticket.do, ticket.caller.name, -1)
         name = ticket.name
         if name is None:
             return (ticket,)
@@ -101,13 +106,12 @@ class UnderWay:
         self.repeated_count -= len(repeated)
         return (ticket, *repeated)
 
-    def _note_placed(self, tenant: str) -> None:
-        """An order that was about to be placed is there now, or was refused."""
-        left = self._placing[tenant] - 1
-        if left:
-            self._placing[tenant] = left
-        else:
-            del self._placing[tenant]
+    def _count(self, do: PlaceOrder, tenant: str, more: int) -> None:
+        """An order is about to be placed, or is there now, or was refused."""
+        for counter in (self._placing, self._placing_gangs) if do.count > 1 else (self._placing,):
+            counter[tenant] += more
+            if not counter[tenant]:
+                del counter[tenant]
 
 
 def entry_of(ticket: Ticket | OwnTicket, at: int, sequence: int) -> Entry:

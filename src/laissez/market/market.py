@@ -17,6 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from laissez.market import snapshot
 from laissez.market.answers import holding_of, promise_of, safe_until
+from laissez.market.book import Gang
 from laissez.market.charges import ChargeTrace, charge
 from laissez.market.checks import CommandRefused, is_time, shown
 from laissez.market.claims import fill_gangs
@@ -422,6 +423,11 @@ class Market:
         """How many live orders a tenant has."""
         account = self._state.accounts.get(tenant)
         return 0 if account is None else len(account.orders)
+
+    def gang_count(self, tenant: str) -> int:
+        """How many of a tenant's live orders are gangs."""
+        account = self._state.accounts.get(tenant)
+        return 0 if account is None else sum(type(o) is Gang for o in account.orders.values())
 
     def holdings(self, tenant: str) -> tuple[str, ...]:
         """The resources that a tenant holds: trees by name, in each in the order of winning."""
